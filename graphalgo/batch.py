@@ -1,0 +1,332 @@
+"""PairBatch: dense pair features of a batch of graphs, and the one way from PyG ``Data`` into it.
+
+Axes, here and in every tensor file: b graph, i row or source, j column or target, k middle, c channel,
+h head, t loop step, q class, f input feature, n vertices of the largest graph of the batch.
+
+Values are checked here and nowhere else: what a :class:`PairBatch` holds can be used without further checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.transforms import BaseTransform
+
+from graphalgo.errors import InputError
+
+NOT_SCORED = -1
+"""Target value of an entry that is neither trained on nor scored (padding, and dm-clrs's masked entries)."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One thing a task asks for, in dm-clrs's words.
+
+    Attributes:
+        name: attribute of the ``Data`` that holds the truth.
+        location: ``"node"`` (one answer a vertex) or ``"edge"`` (one answer an ordered pair).
+        type: ``"pointer"`` (a vertex), ``"mask"`` (0 or 1), or ``"mask_one"`` (one vertex of the graph).
+    """
+
+    name: str
+    location: Literal["node", "edge"]
+    type: Literal["pointer", "mask", "mask_one"]
+
+
+@dataclass
+class PairBatch:
+    """A batch of graphs as dense pair features; the only thing a model takes.
+
+    Attributes:
+        x: features of every ordered pair (u, v); exactly 0 where u or v is padding.
+        mask: True at real vertices.
+        targets: truth by output name. Node pointer and node mask ``(b, n)``, edge pointer and edge mask
+            ``(b, n, n)``, mask_one ``(b,)`` (the marked vertex). Entries that are not scored hold -1.
+    """
+
+    x: Float[Tensor, "b n n f"]
+    mask: Bool[Tensor, "b n"]
+    targets: dict[str, Int[Tensor, "b *rest"]] = field(default_factory=dict)
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs."""
+        return self.mask.size(0)
+
+    @property
+    def num_nodes(self) -> Int[Tensor, " b"]:
+        """Number of real vertices of each graph."""
+        return self.mask.sum(dim=1)
+
+    def _map(self, fn: Callable[[Tensor], Tensor]) -> PairBatch:
+        return PairBatch(fn(self.x), fn(self.mask), {name: fn(y) for name, y in self.targets.items()})
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
+        """The same batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> PairBatch:
+        """The same batch in page-locked memory (called by ``DataLoader(pin_memory=True)``)."""
+        return self._map(Tensor.pin_memory)
+
+
+class ToPairBatch(BaseTransform):
+    r"""Turns PyG graphs into a :class:`PairBatch`; a transform for one graph, a ``collate_fn`` for many.
+
+    The features of the pair (u, v) are, in this order (see :attr:`feature_names`):
+    ``identity`` [u = v]; ``edge`` [(u, v) is an edge]; ``reversed edge`` [(v, u) is an edge]; each edge
+    attribute at (u, v), then at (v, u), 0 where there is no edge; each node attribute of u, then of v;
+    and for each order attribute a the comparison [a_u < a_v]. Self-loops stand on the diagonal.
+
+    Edges are read as directed: an undirected graph holds both directions, as everywhere in PyG. The number
+    of vertices must be known: set ``num_nodes`` or a node attribute, since isolated vertices count.
+
+    Args:
+        node_attrs: names of node attributes, ``(n,)`` or ``(n, d)``, finite.
+        edge_attrs: names of edge attributes, ``(E,)`` or ``(E, d)``, finite. One named ``edge_weight`` must
+            not be negative.
+        order_attrs: names of node attributes ``(n,)`` whose order is a feature of the pair.
+        outputs: what the graphs are labelled with. Either all graphs of a batch carry an output or none does.
+
+    Raises:
+        InputError: if a graph has no vertices or no known number of them, edges out of range or twice,
+            attributes that are missing, of the wrong size or not finite, targets out of range, or if tensors
+            lie on several devices.
+
+    Cost: O(b n² f) time and memory, no loop over vertices.
+
+    Example:
+        >>> to_pairs = ToPairBatch(node_attrs=["s"], edge_attrs=["edge_weight"],
+        ...                        outputs=[Output("pi", "node", "pointer")])
+        >>> batch = to_pairs(data)                                           # one graph
+        >>> loader = torch.utils.data.DataLoader(dataset, batch_size=32, collate_fn=to_pairs)
+    """
+
+    def __init__(
+        self,
+        node_attrs: Sequence[str] = (),
+        edge_attrs: Sequence[str] = (),
+        order_attrs: Sequence[str] = (),
+        outputs: Sequence[Output] = (),
+    ):
+        self.node_attrs = tuple(node_attrs)
+        self.edge_attrs = tuple(edge_attrs)
+        self.order_attrs = tuple(order_attrs)
+        self.outputs = tuple(outputs)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Name of each feature, in order, for attributes of one column each."""
+        return (
+            ["identity", "edge", "reversed edge"]
+            + self.edge_attrs_named("(u, v)")
+            + self.edge_attrs_named("(v, u)")
+            + [f"{name} of u" for name in self.node_attrs]
+            + [f"{name} of v" for name in self.node_attrs]
+            + [f"{name} of u < {name} of v" for name in self.order_attrs]
+        )
+
+    def edge_attrs_named(self, pair: str) -> list[str]:
+        """Edge attributes with the pair they are read at."""
+        return [f"{name} of {pair}" for name in self.edge_attrs]
+
+    def __call__(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
+        """See the class. (PyG's own ``__call__`` copies its argument; nothing is changed here.)"""
+        return self.forward(data)
+
+    def forward(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
+        """See the class."""
+        graphs = _as_list(data)
+        sizes = [_num_nodes(graph, g, self.node_attrs + self.order_attrs) for g, graph in enumerate(graphs)]
+        _check_devices(graphs)
+        for g, (graph, n) in enumerate(zip(graphs, sizes, strict=True)):
+            _check_edges(graph, g, n)
+        device = graphs[0].edge_index.device
+        n = max(sizes)
+        num_nodes = torch.tensor(sizes, device=device)
+        mask = torch.arange(n, device=device) < num_nodes[:, None]
+
+        edges_of = torch.tensor([graph.edge_index.size(1) for graph in graphs], device=device)
+        at = torch.arange(len(graphs), device=device).repeat_interleave(edges_of)
+        i, j = torch.cat([graph.edge_index for graph in graphs], dim=1)
+
+        def on_edges(values: Tensor) -> Tensor:
+            dense = torch.zeros(len(graphs), n, n, values.size(-1), device=device)
+            dense[at, i, j] = values
+            return dense
+
+        edge = on_edges(torch.ones(i.numel(), 1, device=device))
+        features = [torch.diag_embed(mask.float()).unsqueeze(-1), edge, edge.transpose(1, 2)]
+        values = [on_edges(_attribute(graphs, name, edges_of.tolist(), "edge")) for name in self.edge_attrs]
+        features += values + [value.transpose(1, 2) for value in values]
+
+        def on_nodes(name: str) -> Tensor:
+            value = _attribute(graphs, name, sizes, "node")
+            dense = torch.zeros(len(graphs), n, value.size(-1), device=device, dtype=value.dtype)
+            dense[mask] = value
+            return dense
+
+        real = (mask[:, :, None] & mask[:, None, :]).unsqueeze(-1)
+        nodes = [on_nodes(name).float() for name in self.node_attrs]
+        features += [(node[:, :, None] * real) for node in nodes] + [(node[:, None, :] * real) for node in nodes]
+        for name in self.order_attrs:
+            value = on_nodes(name)
+            if value.size(-1) != 1:
+                raise InputError(f"an order attribute has one value a vertex; {name!r} has {value.size(-1)}")
+            features.append(((value[:, :, None] < value[:, None, :]) & real).float())
+        targets = {output.name: _target(graphs, output, sizes, mask) for output in self._present(graphs)}
+        return PairBatch(torch.cat(features, dim=-1), mask, targets)
+
+    def _present(self, graphs: list[Data]) -> list[Output]:
+        present = []
+        for output in self.outputs:
+            count = sum(output.name in graph for graph in graphs)
+            if 0 < count < len(graphs):
+                raise InputError(
+                    f"the target {output.name!r} is missing from {len(graphs) - count} of {len(graphs)} graphs; "
+                    "give it to all of them or to none"
+                )
+            if count:
+                present.append(output)
+        return present
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(node_attrs={list(self.node_attrs)}, edge_attrs={list(self.edge_attrs)}, "
+            f"order_attrs={list(self.order_attrs)}, outputs={[output.name for output in self.outputs]})"
+        )
+
+
+def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:
+    if isinstance(data, Batch):
+        graphs = data.to_data_list()
+    elif isinstance(data, Data):
+        if "batch" in data:
+            raise InputError(
+                "a Data with a batch vector is not one graph; pass the list of graphs, or "
+                "torch_geometric.data.Batch.from_data_list(graphs)"
+            )
+        graphs = [data]
+    else:
+        graphs = list(data)
+    if not graphs:
+        raise InputError("expected at least one graph, got none")
+    for g, graph in enumerate(graphs):
+        if not isinstance(graph, Data):
+            raise InputError(f"expected PyG Data, but graph {g} is a {type(graph).__name__}")
+    return graphs
+
+
+def _num_nodes(graph: Data, g: int, node_attrs: Sequence[str]) -> int:
+    given = [graph[name].size(0) for name in node_attrs if name in graph and isinstance(graph[name], Tensor)]
+    if "num_nodes" in graph:
+        n = graph.num_nodes
+    elif given:
+        n = given[0]
+    elif "x" in graph:
+        n = graph.x.size(0)
+    else:
+        raise InputError(
+            f"graph {g}: the number of vertices is not known (isolated vertices do not show in edge_index); "
+            "set data.num_nodes"
+        )
+    if not isinstance(n, int) or n < 1:
+        raise InputError(f"graph {g}: expected at least one vertex, got num_nodes = {n!r}")
+    return n
+
+
+def _check_devices(graphs: list[Data]) -> None:
+    devices = {value.device for graph in graphs for value in graph.to_dict().values() if isinstance(value, Tensor)}
+    if len(devices) > 1:
+        names = ", ".join(sorted(map(str, devices)))
+        raise InputError(f"tensors of one batch lie on several devices ({names}); move the graphs to one")
+
+
+def _check_edges(graph: Data, g: int, n: int) -> None:
+    edge_index = graph.edge_index
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
+        shape = list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise InputError(f"graph {g}: expected an edge_index of shape [2, E], got {shape}")
+    if edge_index.dtype != torch.int64:
+        raise InputError(f"graph {g}: expected an edge_index of dtype int64, got {edge_index.dtype}")
+    if edge_index.numel() == 0:
+        return
+    low, high = int(edge_index.min()), int(edge_index.max())
+    if low < 0 or high >= n:
+        raise InputError(f"graph {g}: edge_index names vertex {low if low < 0 else high}, outside 0..{n - 1}")
+    code = edge_index[0] * n + edge_index[1]
+    if code.unique().numel() != code.numel():
+        raise InputError(
+            f"graph {g}: {code.numel() - code.unique().numel()} edges are given more than once; "
+            "merge them first (torch_geometric.utils.coalesce)"
+        )
+
+
+def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) -> Tensor:
+    """One attribute of all graphs as ``(sum of counts, d)``, checked."""
+    values = []
+    for g, (graph, count) in enumerate(zip(graphs, counts, strict=True)):
+        if name not in graph or not isinstance(graph[name], Tensor):
+            raise InputError(f"graph {g}: the {location} attribute {name!r} is missing or not a tensor")
+        value = graph[name]
+        value = value.unsqueeze(-1) if value.dim() == 1 else value
+        if value.dim() != 2 or value.size(0) != count:
+            raise InputError(
+                f"graph {g}: expected one row of {name!r} for each of {count} {location}s, "
+                f"got the shape {list(graph[name].shape)}"
+            )
+        values.append(value)
+    if len({value.size(1) for value in values}) > 1:
+        raise InputError(f"{name!r} has different widths in different graphs")
+    value = torch.cat(values)
+    value = value if value.dtype == torch.float64 else value.float()
+    if not bool(torch.isfinite(value.float()).all()):
+        raise InputError(f"{name!r} holds values that are not finite (NaN, infinite, or too large for float32)")
+    if name == "edge_weight":
+        if bool((value < 0).any()):
+            raise InputError(
+                f"edge_weight must not be negative (smallest: {value.min():g}); "
+                "put signed features under another name"
+            )
+        return value.float()
+    return value if location == "node" else value.float()
+
+
+def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) -> Tensor:
+    """One output's truth, padded with -1; see :class:`PairBatch` for its shape."""
+    b, n = mask.shape
+    per_node = output.location == "node"
+    dense = torch.full((b, n) if per_node else (b, n, n), NOT_SCORED, device=mask.device)
+    for g, (graph, size) in enumerate(zip(graphs, sizes, strict=True)):
+        value = graph[output.name]
+        count = size if per_node else size * size
+        if not isinstance(value, Tensor) or value.numel() != count:
+            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise InputError(f"graph {g}: expected {count} entries of the target {output.name!r}, got {shape}")
+        whole = value.long()
+        if value.is_floating_point() and bool((whole != value).any()):
+            raise InputError(f"graph {g}: the target {output.name!r} holds values that are not whole numbers")
+        top = size - 1 if output.type == "pointer" else 1
+        if int(whole.min()) < NOT_SCORED or int(whole.max()) > top:
+            raise InputError(
+                f"graph {g}: the target {output.name!r} must lie in -1..{top}, "
+                f"got {int(whole.min())}..{int(whole.max())}"
+            )
+        if per_node:
+            dense[g, :size] = whole.reshape(size)
+        else:
+            dense[g, :size, :size] = whole.reshape(size, size)
+    return _marked_vertex(dense, output) if output.type == "mask_one" else dense
+
+
+def _marked_vertex(one_hot: Int[Tensor, "b n"], output: Output) -> Int[Tensor, " b"]:
+    count = (one_hot == 1).sum(dim=1)
+    if bool((count > 1).any()):
+        raise InputError(f"the target {output.name!r} marks {int(count.max())} vertices of one graph, not one")
+    return torch.where(count == 1, (one_hot == 1).int().argmax(dim=1), NOT_SCORED)
