@@ -1,0 +1,69 @@
+"""A block applied K times, or L blocks applied once each.
+
+Axes: b graph, i row, j column, c channel, t loop step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+class LoopedBlock(nn.Module):
+    """One block with one set of weights, applied as often as each call asks for.
+
+    Args:
+        block: maps (z, mask) to the next z, as :class:`graphalgo.PairBlock` does.
+    """
+
+    def __init__(self, block: nn.Module):
+        super().__init__()
+        self.block = block
+        self.width = block.width
+
+    def states(
+        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
+    ) -> Iterator[Float[Tensor, "b n n c"]]:
+        """The pair state after each of ``num_steps`` iterations."""
+        for _ in range(num_steps):
+            z = self.block(z, mask)
+            yield z
+
+    def forward(
+        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
+    ) -> Float[Tensor, "b n n c"]:
+        """The pair state after ``num_steps`` iterations; ``z`` itself after 0."""
+        for z in self.states(z, mask, num_steps):  # noqa: B020 - the last state is the result
+            pass
+        return z
+
+
+class StackedBlocks(nn.Module):
+    """Several blocks with their own weights, applied once each, in order.
+
+    Args:
+        blocks: each maps (z, mask) to the next z.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module]):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.width = blocks[0].width
+
+    def states(
+        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None
+    ) -> Iterator[Float[Tensor, "b n n c"]]:
+        """The pair state after each block; at most the first ``num_steps`` of them."""
+        for block in self.blocks[:num_steps]:
+            z = block(z, mask)
+            yield z
+
+    def forward(
+        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None
+    ) -> Float[Tensor, "b n n c"]:
+        """The pair state after the last block."""
+        for z in self.states(z, mask, num_steps):  # noqa: B020 - the last state is the result
+            pass
+        return z

@@ -1,0 +1,82 @@
+"""Power mean: a soft maximum over the middle vertex of the product of two legs.
+
+Axes: b graph, i row, j column, k middle, c channel.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphalgo.mixers.legs import Legs, pair_mask, sum_over_middle
+
+
+def power_mean(
+    log_x: Float[Tensor, "b n n c"],
+    log_y: Float[Tensor, "b n n c"],
+    beta: Float[Tensor, " c"],
+    mask: Bool[Tensor, "b n"],
+) -> Float[Tensor, "b n n c"]:
+    r"""Power mean over two-step walks, ``((1/n) Σ_k (x[u,k] y[k,v])^β)^(1/β)`` for each channel.
+
+    Family two-step walks, link power mean: the mean of the products at β = 1, their maximum as β → ∞. With
+    gates that are exponentials of minus lengths it picks out the shortest way through k.
+
+    Args:
+        log_x: logarithms of the first leg's gates, at most 0.
+        log_y: logarithms of the second leg's gates.
+        beta: exponent β > 0 of each channel.
+        mask: True at real vertices; n counts them, others are never in the middle, their pairs come out 0.
+
+    Returns:
+        Values in (0, 1]. The largest x of row u and the largest y of column v are taken out of the sum, so
+        nothing overflows; a mean smaller than exp(-80/β) of their product is returned as that, with gradient
+        only through the two maxima.
+
+    Cost: one n×n matrix product a channel.
+    Source: the pair-state layers of the seed document, "power mean".
+    """
+    real_k = mask[:, None, :, None]
+    floor = torch.finfo(log_x.dtype).min
+    top_x = log_x.masked_fill(~real_k, floor).amax(dim=2, keepdim=True).detach()
+    top_y = log_y.masked_fill(~real_k.transpose(1, 2), floor).amax(dim=1, keepdim=True).detach()
+    x = (beta * (log_x - top_x).clamp(max=0)).exp()
+    y = (beta * (log_y - top_y).clamp(max=0)).exp()
+    n = mask.sum(dim=1).to(x.dtype)[:, None, None, None]
+    mean = sum_over_middle(x, y, mask) / n
+    log_mean = mean.clamp(min=2e-35).log() / beta + top_x + top_y
+    return log_mean.exp() * pair_mask(mask)
+
+
+class PowerMean(nn.Module):
+    r"""Power mean with learned gates ``σ(Θ t + bias + λ log n)`` and a learned β a channel.
+
+    ``β = exp(log_beta)`` starts at values spread evenly (in the logarithm) over ``beta_range``, so that the
+    channels of one layer lie between a mean and a maximum.
+
+    Args:
+        width: channels of the pair state.
+        channels: channels it returns.
+        log_n_shift: shift the gates by a learned multiple of log n.
+        beta_range: smallest and largest β at the start.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        channels: int,
+        log_n_shift: bool = True,
+        beta_range: tuple[float, float] = (1.0, 8.0),
+    ):
+        super().__init__()
+        self.channels = channels
+        self.legs = Legs(width, channels, log_n_shift)
+        low, high = (torch.tensor(float(beta)).log() for beta in beta_range)
+        self.log_beta = nn.Parameter(torch.linspace(low, high, channels))
+
+    def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
+        """See :func:`power_mean`."""
+        a, b = self.legs(t, mask)
+        return power_mean(F.logsigmoid(a), F.logsigmoid(b), self.log_beta.exp(), mask)

@@ -1,0 +1,103 @@
+"""Triangle attention: for each pair (u, v) a softmax over the middle vertex.
+
+Axes: b graph, i row, j column, k middle, h head, d channel of a head.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+
+def triangle_attention(
+    q: Float[Tensor, "b n n h d"],
+    k: Float[Tensor, "b n n h d"],
+    v1: Float[Tensor, "b n n h d"],
+    v2: Float[Tensor, "b n n h d"],
+    mask: Bool[Tensor, "b n"],
+    chunk: int | None = None,
+) -> Float[Tensor, "b n n c"]:
+    r"""Attention of the pair (u, v) over middle vertices, head by head.
+
+    ``out[u,v] = Σ_k softmax_k(⟨q[u,k], k[k,v]⟩/√d) (v1[u,k] ⊙ v2[k,v])``. Family two-step walks, link average.
+
+    Args:
+        q: queries, read at (u, k).
+        k: keys, read at (k, v).
+        v1: first factor of the value, read at (u, k).
+        v2: second factor, read at (k, v).
+        mask: True at real vertices; others get weight 0, and their pairs come out 0.
+        chunk: rows u computed at a time; the rows' intermediate results are computed again in the backward
+            pass instead of kept. None computes all rows at once.
+
+    Returns:
+        The heads' values one after another, c = h·d channels.
+
+    Cost: b·h·n³·(2d + 3d) operations; memory b·n²·h·d for each row of a chunk.
+    Source: the pair-state layers of the seed document, "triangle attention" (as in AlphaFold 2 and FloydNet).
+    """
+    n = q.size(1)
+    if chunk is None or chunk >= n:
+        out = _rows(q, k, v1, v2, mask)
+    else:
+        run = checkpoint if torch.is_grad_enabled() else _call
+        out = torch.cat(
+            [run(_rows, *rows, mask, use_reentrant=False) for rows in _split(q, k, v1, v2, chunk)], dim=1
+        )
+    real = mask[:, :, None] & mask[:, None, :]
+    return out.flatten(3) * real.unsqueeze(-1)
+
+
+def _split(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor, chunk: int):
+    for q_rows, v1_rows in zip(q.split(chunk, dim=1), v1.split(chunk, dim=1), strict=True):
+        yield q_rows, k, v1_rows, v2
+
+
+def _call(function, *args, use_reentrant: bool):
+    return function(*args)
+
+
+def _rows(
+    q: Float[Tensor, "b r n h d"],
+    k: Float[Tensor, "b n n h d"],
+    v1: Float[Tensor, "b r n h d"],
+    v2: Float[Tensor, "b n n h d"],
+    mask: Bool[Tensor, "b n"],
+) -> Float[Tensor, "b r n h d"]:
+    """The rows u held by ``q`` and ``v1``, against all columns v."""
+    q_bhkid = q.permute(0, 3, 2, 1, 4) / math.sqrt(q.size(-1))
+    k_bhkdj = k.permute(0, 3, 1, 4, 2)
+    score_bhkij = torch.matmul(q_bhkid, k_bhkdj)
+    score_bhkij = score_bhkij.masked_fill(~mask[:, None, :, None, None], -math.inf)
+    weight_bhkij = score_bhkij.softmax(dim=2)
+    # Σ_k weight[k,i,j] v1[i,k,d] v2[k,j,d]: for each (i, j) a product of 1×n by n×d.
+    value_bhijkd = v1.permute(0, 3, 1, 2, 4).unsqueeze(3) * v2.permute(0, 3, 2, 1, 4).unsqueeze(2)
+    out_bhij1d = torch.matmul(weight_bhkij.permute(0, 1, 3, 4, 2).unsqueeze(-2), value_bhijkd)
+    return out_bhij1d.squeeze(-2).permute(0, 2, 3, 1, 4)
+
+
+class TriangleAttention(nn.Module):
+    """Triangle attention with learned linear queries, keys and values; see :func:`triangle_attention`.
+
+    Args:
+        width: channels of the pair state.
+        channels: channels it returns, a multiple of ``num_heads``.
+        num_heads: number of heads.
+        chunk: rows computed at a time once there are more vertices than this; bounds the memory.
+    """
+
+    def __init__(self, width: int, channels: int, num_heads: int = 4, chunk: int | None = 16):
+        super().__init__()
+        if channels % num_heads:
+            raise ValueError(f"channels ({channels}) must be a multiple of num_heads ({num_heads})")
+        self.channels, self.num_heads, self.chunk = channels, num_heads, chunk
+        self.project = nn.Linear(width, 4 * channels, bias=False)
+
+    def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
+        """See :func:`triangle_attention`."""
+        legs = self.project(t).unflatten(-1, (4, self.num_heads, -1)).unbind(dim=3)
+        return triangle_attention(*legs, mask, chunk=self.chunk)
