@@ -40,8 +40,8 @@ def power_mean(
     """
     real_k = mask[:, None, :, None]
     floor = torch.finfo(log_x.dtype).min
-    top_x = log_x.masked_fill(~real_k, floor).amax(dim=2, keepdim=True).detach()
-    top_y = log_y.masked_fill(~real_k.transpose(1, 2), floor).amax(dim=1, keepdim=True).detach()
+    top_x = log_x.masked_fill(~real_k, floor).amax(dim=2, keepdim=True)
+    top_y = log_y.masked_fill(~real_k.transpose(1, 2), floor).amax(dim=1, keepdim=True)
     x = (beta * (log_x - top_x).clamp(max=0)).exp()
     y = (beta * (log_y - top_y).clamp(max=0)).exp()
     n = mask.sum(dim=1).to(x.dtype)[:, None, None, None]
