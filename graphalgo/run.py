@@ -1,0 +1,193 @@
+"""Run folders: who made a run, with what, and whether a folder or a checkpoint can be used.
+
+A run folder holds everything a run leaves: ``config.yaml``, ``run.json`` (written here), metrics,
+checkpoints, and, once tested, scores, predictions and the graphs they are about.
+"""
+
+import importlib.metadata
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphalgo.errors import InputError
+from graphalgo.store import atomic_write
+
+_PACKAGES = ("graphalgo", "torch", "torch-geometric", "lightning", "numpy", "numba", "dm-clrs")
+
+
+def prepare_run_folder(run_dir: str | os.PathLike, resume: bool = False) -> Path:
+    """Make a run folder, or check the one that is there.
+
+    Args:
+        run_dir: the folder.
+        resume: the folder holds the run that is to be continued.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: the folder cannot be written to; it holds another run; or, with ``resume``, it holds none.
+    """
+    run_dir = Path(run_dir)
+    if resume and not (run_dir / "run.json").is_file():
+        raise InputError(
+            f"{run_dir} holds no run to resume (no run.json); start one there without a checkpoint"
+        )
+    if not resume and any((run_dir / name).exists() for name in ("run.json", "checkpoints", "config.yaml")):
+        raise InputError(
+            f"{run_dir} already holds a run; choose another folder, or resume that run from "
+            f"{run_dir / 'checkpoints' / 'last.ckpt'}"
+        )
+    with atomic_write(run_dir / ".writable"):
+        pass
+    (run_dir / ".writable").unlink()
+    return run_dir
+
+
+def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, Any]:
+    """Write ``run.json``: what made the run.
+
+    It holds the task, the seed, the command line, the code's git revision and the versions of the packages.
+    If the folder has a ``run.json`` already, the first description stays and this start is added to its list
+    ``resumed``.
+
+    Args:
+        run_dir: the run folder.
+        task: name of the task.
+        seed: the run's seed.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: the folder cannot be written to, its ``run.json`` is damaged, or it belongs to
+            a run of another task or seed.
+    """
+    path = Path(run_dir) / "run.json"
+    start = {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "git": git_revision(),
+        "versions": versions(),
+    }
+    description = {"task": task, "seed": seed, **start, "resumed": []}
+    if path.exists():
+        description = read_run(run_dir)
+        if (description["task"], description["seed"]) != (task, seed):
+            raise InputError(
+                f"{path} describes a run of {description['task']!r} with seed {description['seed']}, "
+                f"not of {task!r} with seed {seed}; choose another folder"
+            )
+        description["resumed"].append(start)
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(description, indent=2) + "\n")
+    return description
+
+
+def read_run(run_dir: str | os.PathLike) -> dict[str, Any]:
+    """Read ``run.json``.
+
+    Args:
+        run_dir: the run folder.
+
+    Returns:
+        What :func:`describe_run` wrote.
+
+    Raises:
+        InputError: the folder holds no run, or its ``run.json`` is damaged.
+    """
+    path = Path(run_dir) / "run.json"
+    try:
+        description = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"{run_dir} holds no run: cannot read {path} ({error.strerror or error})") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    if not isinstance(description, dict) or not {"task", "seed", "resumed"} <= description.keys():
+        raise InputError(f"{path} is not a description of a run")
+    return description
+
+
+def load_checkpoint(path: str | os.PathLike, map_location: str = "cpu") -> dict[str, Any]:
+    """Load a Lightning checkpoint without running any code it may hold (``weights_only=True``).
+
+    Args:
+        path: the ``.ckpt`` file.
+        map_location: device for the tensors.
+
+    Returns:
+        The checkpoint; it has at least ``state_dict``.
+
+    Raises:
+        InputError: the file is missing, cut short, damaged, not a checkpoint, or holds objects other than
+        tensors
+            and plain values.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no checkpoint {path}")
+    try:
+        damaged = _damaged_member(path)
+        checkpoint = None if damaged else torch.load(path, map_location=map_location, weights_only=True)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is not a checkpoint, or it was cut short: {error}") from error
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{path} holds objects other than tensors and plain values; it is not loaded, because such a "
+            "file can run code"
+        ) from error
+    except Exception as error:  # zipfile and torch raise many kinds for a damaged archive
+        raise InputError(f"{path} is damaged or not a checkpoint: {error}") from error
+    if damaged:
+        raise InputError(f"{path} is damaged: {damaged} in it does not match its checksum")
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise InputError(f"{path} is not a Lightning checkpoint: it has no 'state_dict'")
+    return checkpoint
+
+
+def _damaged_member(path: Path) -> str | None:
+    """Return the first part of the archive whose checksum is wrong; ``torch.load`` looks at none of them."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.testzip()
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of Python and of the packages a result depends on; None for one that is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def git_revision() -> dict[str, Any] | None:
+    """Revision of the running code, and whether tracked files differ from it.
+
+    Returns:
+        ``{"revision": ..., "dirty": ...}``, or None if the package does not run from a git checkout of its
+        own.
+    """
+    here = Path(__file__).resolve()
+    try:
+        _git(here.parent, "ls-files", "--error-unmatch", here.name)
+        revision = _git(here.parent, "rev-parse", "HEAD")
+        dirty = bool(_git(here.parent, "status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return {"revision": revision, "dirty": dirty}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()

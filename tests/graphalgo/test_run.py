@@ -1,0 +1,150 @@
+import json
+import os
+import pickle
+import random
+import subprocess
+
+import pytest
+import torch
+
+from graphalgo.errors import InputError
+from graphalgo.run import describe_run, git_revision, load_checkpoint, prepare_run_folder, read_run, versions
+
+
+def test_description_holds_what_made_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/graphalgo", "fit", "--seed", "3"])
+    written = describe_run(tmp_path, "bfs", 3)
+    assert written == read_run(tmp_path) == json.loads((tmp_path / "run.json").read_text())
+    assert (written["task"], written["seed"], written["resumed"]) == ("bfs", 3, [])
+    assert written["command"] == ["graphalgo", "fit", "--seed", "3"]
+    assert written["versions"]["torch"].startswith(torch.__version__.split("+")[0])
+    assert {"python", "torch-geometric", "lightning", "numpy", "graphalgo"} <= written["versions"].keys()
+    assert written["created"].endswith("+00:00")
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_resumed_run_keeps_the_first_description(tmp_path):
+    first = describe_run(tmp_path, "bfs", 3)
+    second = describe_run(tmp_path, "bfs", 3)
+    assert len(second["resumed"]) == 1 and second["resumed"][0].keys() == {
+        "created",
+        "command",
+        "git",
+        "versions",
+    }
+    assert {**second, "resumed": []} == first
+
+
+def test_folder_of_another_run_is_refused(tmp_path):
+    describe_run(tmp_path, "bfs", 3)
+    for task, seed in (("dfs", 3), ("bfs", 4)):
+        with pytest.raises(InputError, match="describes a run of 'bfs' with seed 3"):
+            describe_run(tmp_path, task, seed)
+    with pytest.raises(InputError, match="already holds a run"):
+        prepare_run_folder(tmp_path)
+    assert prepare_run_folder(tmp_path, resume=True) == tmp_path
+
+
+def test_run_folder_is_made_or_refused_with_a_reason(tmp_path):
+    made = prepare_run_folder(tmp_path / "a" / "b")
+    assert made.is_dir() and os.listdir(made) == []
+    with pytest.raises(InputError, match="no run to resume"):
+        prepare_run_folder(made, resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        prepare_run_folder(tmp_path / "file" / "run")
+    with pytest.raises(InputError, match="holds no run"):
+        read_run(made)
+    for text in ("{", "[]", '{"task": "bfs"}'):
+        (made / "run.json").write_text(text)
+        with pytest.raises(InputError, match="run.json"):
+            read_run(made)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_run_folder_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="cannot write"):
+        prepare_run_folder(tmp_path)
+
+
+def test_git_revision_is_of_the_checkout_that_runs(tmp_path, monkeypatch):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    module = tmp_path / "run.py"
+    module.write_text("")
+    monkeypatch.setattr("graphalgo.run.__file__", str(module))
+    assert git_revision() is None
+    git("init")
+    assert git_revision() is None  # a checkout, but not of this code
+    git("add", "run.py")
+    git("commit", "-m", "first")
+    found = git_revision()
+    assert len(found["revision"]) == 40 and found["dirty"] is False
+    module.write_text("changed")
+    assert git_revision() == {**found, "dirty": True}
+
+
+def test_versions_name_missing_packages(monkeypatch):
+    monkeypatch.setattr("graphalgo.run._PACKAGES", ("torch", "no-such-package-here"))
+    assert versions()["no-such-package-here"] is None
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "last.ckpt"
+    torch.save({"state_dict": {"w": torch.rand(50)}, "global_step": 3}, path)
+    return path
+
+
+def test_checkpoint_loads(checkpoint):
+    assert load_checkpoint(checkpoint)["global_step"] == 3
+
+
+def test_checkpoint_that_is_none_is_refused(checkpoint, tmp_path):
+    content = checkpoint.read_bytes()
+    with pytest.raises(InputError, match="there is no checkpoint"):
+        load_checkpoint(tmp_path / "missing.ckpt")
+    with pytest.raises(InputError, match="there is no checkpoint"):
+        load_checkpoint(tmp_path)
+    for bad in (b"", b"hello", content[: len(content) // 2], content[:-10], pickle.dumps({"state_dict": {}})):
+        checkpoint.write_bytes(bad)
+        with pytest.raises(InputError, match="not a checkpoint, or it was cut short"):
+            load_checkpoint(checkpoint)
+    for other in ({"weights": torch.zeros(1)}, [1, 2]):
+        torch.save(other, checkpoint)
+        with pytest.raises(InputError, match="no 'state_dict'"):
+            load_checkpoint(checkpoint)
+
+
+class _Unsafe:
+    def __reduce__(self):
+        return os.mkdir, ("made-by-a-pickle",)
+
+
+def test_checkpoint_with_code_is_refused_and_does_not_run_it(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"state_dict": {}, "hyper_parameters": _Unsafe()}, checkpoint)
+    with pytest.raises(InputError, match="can run code"):
+        load_checkpoint(checkpoint)
+    assert os.listdir(tmp_path) == [checkpoint.name]
+
+
+def test_checkpoint_with_flipped_bytes_loads_equal_or_is_refused(checkpoint):
+    whole = load_checkpoint(checkpoint)
+    content = checkpoint.read_bytes()
+    draws = random.Random(0)
+    refused = 0
+    for position in draws.sample(range(len(content)), 200):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << draws.randrange(8)
+        checkpoint.write_bytes(damaged)
+        try:
+            loaded = load_checkpoint(checkpoint)
+        except InputError:
+            refused += 1
+        else:
+            assert torch.equal(loaded["state_dict"]["w"], whole["state_dict"]["w"]), position
+    assert refused > 50
