@@ -10,13 +10,17 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from graphalgo.mixers.legs import pair_mask
 
 
 def rms_norm(z: Float[Tensor, "*pairs c"], eps: float = 1e-6) -> Float[Tensor, "*pairs c"]:
-    r"""Each pair's vector rescaled to unit root mean square, ``z / sqrt(mean_c z² + eps)``; zero stays zero."""
-    return z * torch.rsqrt(z.square().mean(dim=-1, keepdim=True) + eps)
+    r"""Each pair's vector rescaled to unit root mean square, ``z / sqrt(mean_c z² + eps)``; zero stays zero.
+
+    Half precision is squared and summed in float32.
+    """
+    return F.rms_norm(z, z.shape[-1:], eps=eps)
 
 
 class PairBlock(nn.Module):
