@@ -132,6 +132,11 @@ class ToPairBatch(BaseTransform):
             + [f"{name} of u < {name} of v" for name in self.order_attrs]
         )
 
+    @property
+    def num_features(self) -> int:
+        """Number of features of a pair, for attributes of one column each."""
+        return len(self.feature_names)
+
     def edge_attrs_named(self, pair: str) -> list[str]:
         """Edge attributes with the pair they are read at."""
         return [f"{name} of {pair}" for name in self.edge_attrs]

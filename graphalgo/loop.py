@@ -23,6 +23,10 @@ class LoopedBlock(nn.Module):
         self.block = block
         self.width = block.width
 
+    def compile_blocks(self) -> None:
+        """Compiles the block, once for all batch sizes and numbers of vertices."""
+        self.block.compile(dynamic=True)
+
     def states(
         self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
     ) -> Iterator[Float[Tensor, "b n n c"]]:
@@ -51,6 +55,11 @@ class StackedBlocks(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.width = blocks[0].width
+
+    def compile_blocks(self) -> None:
+        """Compiles each block, once for all batch sizes and numbers of vertices."""
+        for block in self.blocks:
+            block.compile(dynamic=True)
 
     def states(
         self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None

@@ -1,0 +1,120 @@
+"""TestReport: scores a tested model, writes its predictions and the graphs they are about, prints the table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from rich.console import Console
+from rich.table import Table
+
+from graphalgo.batch import PairBatch
+from graphalgo.errors import InputError
+from graphalgo.metrics import OfficialScore
+from graphalgo.module import PairModule, StepAnswer
+from graphalgo.predictions import PredictionsWriter
+from graphalgo.store import atomic_write, save_graphs
+
+
+class TestReport(pl.Callback):
+    """Writes what a test leaves behind into ``RUN/test`` and prints one line a test set.
+
+    ``scores.json`` the table, ``predictions.parquet`` every scored entry after every iteration,
+    ``graphs/<set>.safetensors`` the graphs. An earlier test of the run is replaced once the new one is whole.
+
+    The data module must have ``test_set_names`` and ``test_graphs(name)``.
+
+    Args:
+        run_dir: the run folder.
+    """
+
+    __test__ = False  # not a test class for pytest
+
+    def __init__(self, run_dir: str | Path):
+        super().__init__()
+        self.folder = Path(run_dir) / "test"
+        self.rows: list[dict[str, Any]] = []
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: PairModule) -> None:
+        """Opens the predictions table."""
+        if trainer.world_size > 1:
+            raise InputError("test on one device: with several, samples would be scored twice")
+        self.names = list(trainer.datamodule.test_set_names)
+        self.partial = self.folder.with_name(".test.partial")
+        shutil.rmtree(self.partial, ignore_errors=True)
+        self.partial.mkdir(parents=True)
+        self.writer = PredictionsWriter(
+            self.partial / "predictions.parquet", task=pl_module.task, outputs=pl_module.outputs
+        )
+        self.scores = [OfficialScore(pl_module.outputs) for _ in self.names]
+        self.seen = [0 for _ in self.names]
+
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: PairModule,
+        outputs: list[StepAnswer],
+        batch: PairBatch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Scores and writes one batch."""
+        batch = batch.to("cpu")
+        for answer in outputs:
+            for output in pl_module.outputs:
+                self.writer.write(
+                    set_name=self.names[dataloader_idx],
+                    first_graph=self.seen[dataloader_idx],
+                    loop=answer.loop,
+                    output=output,
+                    prediction=answer.decision[output.name].cpu(),
+                    target=batch.targets[output.name],
+                    confidence=answer.confidence[output.name].cpu(),
+                )
+        final = {name: decision.cpu() for name, decision in outputs[-1].decision.items()}
+        self.scores[dataloader_idx].update(final, batch.targets)
+        self.seen[dataloader_idx] += batch.num_graphs
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: PairModule) -> None:
+        """Closes the table, writes the scores and the graphs, prints."""
+        self.writer.close()
+        self.rows = []
+        for name, score in zip(self.names, self.scores, strict=True):
+            graphs = trainer.datamodule.test_graphs(name)
+            save_graphs(self.partial / "graphs" / f"{name}.safetensors", graphs, {"set": name, "task": pl_module.task})
+            row = {"task": pl_module.task, "set": name, "num_nodes": max(graph.num_nodes for graph in graphs)}
+            self.rows.append(row | {"loops": pl_module.test_loops} | score.compute())
+        with atomic_write(self.partial / "scores.json") as path:
+            path.write_text(json.dumps(self.rows, indent=2) + "\n")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.partial.rename(self.folder)
+        print_scores(self.rows)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Leaves the earlier test as it was."""
+        if hasattr(self, "partial"):
+            shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def print_scores(rows: list[dict[str, Any]]) -> None:
+    """Prints rows of ``scores.json``; scores in percent."""
+    table = Table(title="Scores in percent; 95% interval over graphs")
+    table.add_column("task")
+    table.add_column("set")
+    for column in ("n", "graphs", "loops", "official score", "interval", "exact graphs"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            row["task"],
+            row["set"],
+            str(row["num_nodes"]),
+            str(row["num_graphs"]),
+            str(row["loops"]),
+            f"{100 * row['score']:.2f}",
+            f"{100 * row['score_low']:.1f}–{100 * row['score_high']:.1f}",
+            f"{100 * row['exact']:.1f}",
+        )
+    Console().print(table)

@@ -1,0 +1,147 @@
+"""GraphalgoCLI: LightningCLI on run folders."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.cli import LightningCLI, SaveConfigCallback
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+from graphalgo.errors import InputError
+from graphalgo.evaluate import TestReport
+from graphalgo.module import PairModule
+from graphalgo.run import check_checkpoint, open_run, write_run_json
+from graphalgo.store import atomic_write
+
+
+class SaveRun(SaveConfigCallback):
+    """Writes config.yaml and run.json into the run folder when training starts."""
+
+    def __init__(self, parser: Any, config: Any, **_: Any):
+        super().__init__(parser, config, save_to_log_dir=False)
+
+    def save_config(self, trainer: pl.Trainer, pl_module: PairModule, stage: str) -> None:
+        """See the class; other stages leave the folder's config as it is."""
+        if stage != "fit" or self.config.resume:
+            return
+        with atomic_write(Path(self.config.run_dir) / "config.yaml") as path:
+            self.parser.save(self.config, path, skip_none=False, overwrite=True, multifile=False)
+        write_run_json(self.config.run_dir, seed=self.config.seed_everything, task=pl_module.task)
+
+
+class GraphalgoCLI(LightningCLI):
+    """LightningCLI whose every command works on one run folder; see :mod:`graphalgo.run`."""
+
+    @classmethod
+    def run_command(cls, command: str, args: list[str]) -> GraphalgoCLI:
+        """Runs one command with its command-line arguments."""
+        program, sys.argv = sys.argv, ["graphalgo", command, *args]
+        try:
+            return cls(
+                PairModule,
+                pl.LightningDataModule,
+                subclass_mode_data=True,
+                save_config_callback=SaveRun,
+                seed_everything_default=0,
+                parser_kwargs={"default_env": False},
+            )
+        finally:
+            sys.argv = program
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """Lightning's four, without the arguments that the run folder settles."""
+        settled = {"ckpt_path", "weights_only", "verbose", "return_predictions"}
+        return {name: skipped | settled for name, skipped in LightningCLI.subcommands().items()}
+
+    def add_arguments_to_parser(self, parser: Any) -> None:
+        """Adds the run folder and ties the model to the data."""
+        parser.add_argument("--run_dir", type=str, required=True, help="Run folder: all of a run is in it.")
+        parser.add_argument(
+            "--resume", type=bool, default=False, help="fit: go on from the last checkpoint of the run folder."
+        )
+        parser.add_argument(
+            "--checkpoint",
+            type=str,
+            default="last",
+            help="validate, test, predict: 'last', 'best' (by validation score), or a checkpoint file.",
+        )
+        parser.add_argument(
+            "--checkpoint_every", type=int, default=1000, help="fit: training steps between two checkpoints."
+        )
+        parser.link_arguments("data.num_features", "model.num_features", apply_on="instantiate")
+        parser.link_arguments("data.outputs", "model.outputs", apply_on="instantiate")
+        parser.link_arguments("data.task", "model.task", apply_on="instantiate")
+        parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
+        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)
+
+    @property
+    def settings(self) -> Any:
+        """The parsed settings of the command that runs."""
+        return self.config[self.subcommand]
+
+    def before_instantiate_classes(self) -> None:
+        """Refuses a run folder that cannot be used before anything costs time."""
+        if self.subcommand == "fit":
+            open_run(self.settings.run_dir, resume=self.settings.resume)
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """The trainer with the run folder's loggers, checkpoints and report."""
+        run_dir = Path(self.settings.run_dir)
+        kwargs["default_root_dir"] = str(run_dir)
+        trainer_config = dict(self._get(self.config_init, "trainer", default={}))
+        callbacks: list[pl.Callback] = []
+        if self.subcommand == "fit":
+            if trainer_config.get("logger") in (None, True):
+                csv = CSVLogger(str(run_dir), name="logs")
+                kwargs["logger"] = [csv, TensorBoardLogger(str(run_dir), name="logs", version=csv.version)]
+            callbacks += self._checkpoints(run_dir / "checkpoints")
+        else:
+            kwargs["logger"] = False
+        if self.subcommand == "test":
+            callbacks.append(TestReport(run_dir))
+        if not sys.stderr.isatty():
+            callbacks.append(TQDMProgressBar(refresh_rate=500))
+        kwargs["callbacks"] = [*(trainer_config.get("callbacks") or []), *callbacks]
+        return super().instantiate_trainer(**kwargs)
+
+    def _checkpoints(self, folder: Path) -> list[pl.Callback]:
+        every = self.settings.checkpoint_every
+        last = ModelCheckpoint(folder, filename="last", every_n_train_steps=every, save_top_k=1, enable_version_counter=False)
+        best = ModelCheckpoint(
+            folder, filename="best", monitor="val/score", mode="max", save_top_k=1, enable_version_counter=False
+        )
+        return [last, best]
+
+    def checkpoint_path(self) -> str:
+        """The checkpoint that the settings name, checked."""
+        name = self.settings.checkpoint
+        path = Path(name)
+        if name in ("last", "best"):
+            path = Path(self.settings.run_dir) / "checkpoints" / f"{name}.ckpt"
+        check_checkpoint(path)
+        return str(path)
+
+    def fit(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
+        """Trains, from the last checkpoint if asked to."""
+        ckpt_path = self.checkpoint_path() if self.settings.resume else None
+        self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
+
+    def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
+        """Scores the validation sets."""
+        self.trainer.validate(model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True)
+
+    def test(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
+        """Scores the test sets and writes the predictions."""
+        self.trainer.test(
+            model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True, verbose=False
+        )
+        self.rows = next(callback.rows for callback in self.trainer.callbacks if isinstance(callback, TestReport))
+
+    def predict(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
+        """Answers for the user's own graphs."""
+        raise InputError("predict is not ready")

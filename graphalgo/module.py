@@ -1,0 +1,189 @@
+"""PairModule: training and evaluation of a PairModel under Lightning; wiring and logging, no mathematics."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+
+from graphalgo.batch import Output, PairBatch
+from graphalgo.errors import InputError
+from graphalgo.losses import output_loss
+from graphalgo.metrics import OfficialScore, decide
+from graphalgo.model import PairModel
+
+
+@dataclass
+class StepAnswer:
+    """The answers after one iteration: for each output the decision and its probability."""
+
+    loop: int
+    decision: dict[str, Tensor]
+    confidence: dict[str, Tensor]
+
+
+class PairModule(pl.LightningModule):
+    """Trains a looped pair-state model without hints, from inputs and final outputs only.
+
+    The number of iterations of a training step is drawn from ``train_loops``, and depends on nothing but the
+    seed and the step, so that a resumed run draws the same. The model is never told how many steps the
+    algorithm took. AdamW, linear warm-up, then a cosine to zero at the trainer's ``max_steps``.
+
+    Args:
+        loop: the looped block (or stack of blocks).
+        outputs: what the task asks for (set from the data).
+        num_features: features of a pair (set from the data).
+        task: name of the task, kept in checkpoints so that they are not mixed up (set from the data).
+        train_loops: fewest and most iterations of a training step.
+        test_loops: iterations in validation and test.
+        learning_rate: highest learning rate.
+        weight_decay: AdamW's, on matrices only.
+        warmup_steps: steps of linear warm-up.
+        compile_block: compile the block once for all graph sizes (``torch.compile``, dynamic shapes). It pays
+            on GPUs; on CPUs the plain block is faster.
+        seed: of the draw of iterations (set from ``seed_everything``).
+    """
+
+    def __init__(
+        self,
+        loop: nn.Module,
+        outputs: Sequence[Output],
+        num_features: int,
+        task: str,
+        train_loops: tuple[int, int] = (4, 8),
+        test_loops: int = 8,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1e-2,
+        warmup_steps: int = 200,
+        compile_block: bool = False,
+        seed: int = 0,
+    ):
+        super().__init__()
+        if not 1 <= train_loops[0] <= train_loops[1]:
+            raise InputError(f"train_loops must be (fewest, most) with 1 <= fewest <= most, got {train_loops}")
+        if test_loops < 1:
+            raise InputError(f"test_loops must be at least 1, got {test_loops}")
+        self.model = PairModel(loop, num_features, outputs)
+        self.outputs = tuple(outputs)
+        self.num_features = num_features
+        self.task = task
+        self.train_loops = tuple(train_loops)
+        self.test_loops = test_loops
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.warmup_steps = warmup_steps
+        self.seed = seed
+        if compile_block:
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
+            self.model.loop.compile_blocks()
+
+    def forward(self, batch: PairBatch, num_steps: int | None = None) -> dict[str, Tensor]:
+        """Logits of every output after ``num_steps`` iterations (``test_loops`` if not given)."""
+        return self.model(batch, self.test_loops if num_steps is None else num_steps)
+
+    def draw_loops(self, step: int) -> int:
+        """Number of iterations of a training step."""
+        return random.Random(f"loops {self.seed} {step}").randint(*self.train_loops)
+
+    def loss(self, logits: dict[str, Tensor], batch: PairBatch) -> Tensor:
+        """Mean over outputs of their losses."""
+        missing = [output.name for output in self.outputs if output.name not in batch.targets]
+        if missing:
+            raise InputError(f"the graphs are not labelled with {', '.join(missing)}, which {self.task} trains on")
+        losses = [output_loss(out, logits[out.name], batch.targets[out.name]) for out in self.outputs]
+        return torch.stack(losses).mean()
+
+    def training_step(self, batch: PairBatch, batch_idx: int) -> Tensor:
+        """One step at the number of iterations drawn for it."""
+        loss = self.loss(self.model(batch, self.draw_loops(self.global_step)), batch)
+        self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_graphs)
+        return loss
+
+    def on_validation_epoch_start(self) -> None:
+        """Starts a score for every validation set."""
+        self.val_scores: dict[int, OfficialScore] = {}
+
+    def validation_step(self, batch: PairBatch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Scores one batch of one validation set."""
+        if dataloader_idx not in self.val_scores:
+            self.val_scores[dataloader_idx] = OfficialScore(self.outputs).to(self.device)
+        logits = self(batch)
+        decision = {output.name: decide(output, logits[output.name]) for output in self.outputs}
+        self.val_scores[dataloader_idx].update(decision, batch.targets)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs ``val/<set>/score`` for every set, and ``val/score``, their mean."""
+        names = getattr(self.trainer.datamodule, "val_set_names", None)
+        results = {index: score.compute() for index, score in self.val_scores.items()}
+        for index, result in results.items():
+            name = names[index] if names else str(index)
+            self.log(f"val/{name}/score", result["score"])
+            self.log(f"val/{name}/exact", result["exact"])
+        mean = sum(result["score"] for result in results.values()) / len(results)
+        self.log("val/score", mean, prog_bar=True)
+
+    def test_step(self, batch: PairBatch, batch_idx: int, dataloader_idx: int = 0) -> list[StepAnswer]:
+        """Answers after every iteration; :class:`graphalgo.evaluate.TestReport` scores and writes them."""
+        return self.answers(batch)
+
+    def predict_step(self, batch: PairBatch, batch_idx: int, dataloader_idx: int = 0) -> StepAnswer:
+        """The final answers."""
+        return self.answers(batch)[-1]
+
+    def answers(self, batch: PairBatch) -> list[StepAnswer]:
+        """Decisions and their probabilities after each of ``test_loops`` iterations."""
+        answers = []
+        for step, logits in enumerate(self.model.each_step(batch, self.test_loops), start=1):
+            decision = {out.name: decide(out, logits[out.name]) for out in self.outputs}
+            confidence = {out.name: probability(out, logits[out.name]) for out in self.outputs}
+            answers.append(StepAnswer(step, decision, confidence))
+        return answers
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """AdamW with warm-up and cosine."""
+        matrices = [p for p in self.parameters() if p.requires_grad and p.dim() >= 2]
+        others = [p for p in self.parameters() if p.requires_grad and p.dim() < 2]
+        groups = [
+            {"params": matrices, "weight_decay": self.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW(groups, lr=self.learning_rate)
+        total = self.trainer.max_steps
+
+        def factor(step: int) -> float:
+            warm = min(1.0, (step + 1) / max(1, self.warmup_steps))
+            return warm if total < 0 else warm * 0.5 * (1 + math.cos(math.pi * min(1.0, step / total)))
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Notes what the weights were trained for."""
+        checkpoint["graphalgo"] = self._identity()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuses a checkpoint of another task or of other features."""
+        theirs, ours = checkpoint.get("graphalgo"), self._identity()
+        if theirs is None:
+            raise InputError("the checkpoint was not written by graphalgo: it does not say which task it is for")
+        for key, value in ours.items():
+            if theirs.get(key) != value:
+                raise InputError(
+                    f"the checkpoint is for another {key}: it says {theirs.get(key)!r}, this run has {value!r}"
+                )
+
+    def _identity(self) -> dict[str, Any]:
+        outputs = [list(astuple(output)) for output in self.outputs]
+        return {"task": self.task, "outputs": outputs, "num_features": self.num_features}
+
+
+def probability(output: Output, logits: Tensor) -> Tensor:
+    """Probability that the model gives to its own decision."""
+    logits = logits.float()
+    return logits.abs().sigmoid() if output.type == "mask" else logits.softmax(dim=-1).amax(dim=-1)
