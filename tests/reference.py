@@ -264,3 +264,49 @@ def pair_features(graphs, node_attrs, edge_attrs, order_attrs):
     width = 3 + 2 * len(edge_attrs) + 2 * len(node_attrs) + len(order_attrs)
     rows = [[0.0] * width if row is None else row for row in rows]
     return np.array(rows).reshape(len(graphs), n, n, width)
+
+
+# Read-outs. ``weights`` are (weight, bias) pairs of the two layers of a SiLU MLP
+
+
+def mlp_of_one_vector(x, weights):
+    (weight_1, bias_1), (weight_2, bias_2) = weights
+    hidden = linear(x, weight_1, bias_1)
+    hidden = entrywise(lambda value: value * sigmoid(value), hidden)
+    return linear(hidden, weight_2, bias_2)[0]
+
+
+def pair_logits(t, weights):
+    """Node pointer (choice over j), edge mask: out[b,i,j] = MLP([t[b,i,j], t[b,j,i]])."""
+    out = np.zeros(t.shape[:3])
+    for g, i, j in np.ndindex(*out.shape):
+        out[g, i, j] = mlp_of_one_vector(np.concatenate([t[g, i, j], t[g, j, i]]), weights)
+    return out
+
+
+def edge_pointer_logits(t, first, second):
+    """out[b,i,j,q] = <A t[b,i,q], B t[b,q,j]> / sqrt(c) + alpha[b,i,q] + beta[b,q,j].
+
+    ``first`` is (weight, bias) of A and, in its last row, alpha; ``second`` of B and beta.
+    """
+    a, b = linear(t, *first), linear(t, *second)
+    width = t.shape[3]
+    out = np.zeros((*t.shape[:3], t.shape[1]))
+    for g, i, j, q in np.ndindex(*out.shape):
+        total = 0.0
+        for c in range(width):
+            total += a[g, i, q, c] * b[g, q, j, c]
+        out[g, i, j, q] = total / math.sqrt(width) + a[g, i, q, width] + b[g, q, j, width]
+    return out
+
+
+def node_logits(t, mask, weights):
+    """Node mask, mask_one: out[b,i] = MLP([t[b,i,i], max_j t[b,i,j], max_j t[b,j,i]]), j real."""
+    out = np.zeros(t.shape[:2])
+    for g in range(t.shape[0]):
+        real = _real(mask[g])
+        for i in real:
+            row = [max(t[g, i, j, c] for j in real) for c in range(t.shape[3])]
+            column = [max(t[g, j, i, c] for j in real) for c in range(t.shape[3])]
+            out[g, i] = mlp_of_one_vector(np.concatenate([t[g, i, i], row, column]), weights)
+    return out
