@@ -72,7 +72,7 @@ def topological_sort(graph: Graph) -> Outputs:
     _, _, finished = _depth_first(graph.edge, np.arange(n))
     topo = np.arange(n)
     topo[finished[1:]] = finished[:-1]
-    return {"topo": topo, "topo_head": one_hot(finished[-1], n)}
+    return {"topo": topo, "topo_head": one_hot(int(finished[-1]), n)}
 
 
 def articulation_points(graph: Graph) -> Outputs:

@@ -35,3 +35,8 @@ def to_data(
     for output in task.outputs:
         data[output.name] = torch.tensor(outputs[output.name], dtype=torch.int64).flatten()
     return data
+
+
+def default_positions(num_nodes: int) -> Float[np.ndarray, " n"]:
+    """dm-clrs's positions i / n."""
+    return np.arange(num_nodes) / num_nodes

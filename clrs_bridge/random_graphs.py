@@ -8,6 +8,8 @@ Source: dm-clrs 2.0.3, ``clrs/_src/samplers.py``, ``_random_er_graph`` and ``_ra
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -63,8 +65,8 @@ def communities(rng: np.random.RandomState, num_nodes: int, edge_prob: float) ->
     """
     matrix = np.zeros((num_nodes, num_nodes))
     size = num_nodes // NUM_COMMUNITIES
-    starts = np.arange(NUM_COMMUNITIES) * size
-    for lo, hi in zip(starts, [*starts[1:], num_nodes], strict=True):
+    bounds = [*range(0, NUM_COMMUNITIES * size, size), num_nodes]
+    for lo, hi in itertools.pairwise(bounds):
         matrix[lo:hi, lo:hi] = directed(rng, hi - lo, edge_prob)
     community = np.minimum(np.arange(num_nodes) // size, NUM_COMMUNITIES - 1)
     toggled = directed(rng, num_nodes, _TOGGLE_PROB) * (community[:, None] <= community[None, :])

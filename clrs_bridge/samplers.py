@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch_geometric.data import Data
 
 from clrs_bridge.algorithms import Graph, Outputs, one_hot
-from clrs_bridge.convert import to_data
+from clrs_bridge.convert import default_positions, to_data
 from clrs_bridge.tasks import Task, get_task
 from graphalgo.errors import InputError
 
@@ -58,7 +58,7 @@ def sample(
         InputError: if an argument is out of range.
     """
     chosen = get_task(task)
-    _check_counts(chosen, num_nodes, num_samples, seed)
+    num_nodes, num_samples, seed = _checked_counts(chosen, num_nodes, num_samples, seed)
     drawn = _draw(chosen, num_nodes, num_samples, seed, edge_prob)
     positions = _positions(num_nodes, num_samples, seed, random_pos)
     return [
@@ -103,7 +103,7 @@ def raw_sample(
         InputError: if an argument is out of range.
     """
     chosen = get_task(task)
-    _check_counts(chosen, num_nodes, num_samples, seed)
+    num_nodes, num_samples, seed = _checked_counts(chosen, num_nodes, num_samples, seed)
     drawn = list(_draw(chosen, num_nodes, num_samples, seed, edge_prob))
     matrices = np.stack([matrix for matrix, _, _ in drawn])
     inputs = {"pos": _positions(num_nodes, num_samples, seed, random_pos)}
@@ -134,7 +134,7 @@ def _positions(num_nodes: int, num_samples: int, seed: int, random_pos: bool) ->
     if random_pos:
         rng = np.random.RandomState([seed, _POSITION_STREAM])
         return np.sort(rng.uniform(size=(num_samples, num_nodes)), axis=1)
-    return np.tile(np.arange(num_nodes) / num_nodes, (num_samples, 1))
+    return np.tile(default_positions(num_nodes), (num_samples, 1))
 
 
 def _checked_probs(task: Task, edge_prob: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -146,7 +146,7 @@ def _checked_probs(task: Task, edge_prob: float | Sequence[float] | None) -> tup
     return tuple(float(p) for p in probs)
 
 
-def _check_counts(task: Task, num_nodes: int, num_samples: int, seed: int) -> None:
+def _checked_counts(task: Task, num_nodes: int, num_samples: int, seed: int) -> tuple[int, int, int]:
     for name, value in (("num_nodes", num_nodes), ("num_samples", num_samples), ("seed", seed)):
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise InputError(f"{name} must be a whole number, got {value!r}")
@@ -156,3 +156,4 @@ def _check_counts(task: Task, num_nodes: int, num_samples: int, seed: int) -> No
         raise InputError(f"num_samples must be at least 1 (no graphs were asked for), got {num_samples}")
     if not 0 <= seed <= _MAX_SEED:
         raise InputError(f"seed must lie in 0..{_MAX_SEED}, got {seed}")
+    return int(num_nodes), int(num_samples), int(seed)
