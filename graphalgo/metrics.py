@@ -57,7 +57,7 @@ def score_of_counts(output: Output, counts: np.ndarray) -> np.ndarray:
     if output.type != "mask":
         if np.any(hits + wrong == 0):
             raise ValueError(f"no entry of {output.name!r} is scored")
-        return hits / (hits + wrong)
+        return np.asarray(hits / (hits + wrong))
     precision = np.where(hits + wrong > 0, hits / np.maximum(hits + wrong, 1), 1.0)
     recall = np.where(hits + missed > 0, hits / np.maximum(hits + missed, 1), 1.0)
     both = precision + recall
@@ -117,12 +117,20 @@ def bootstrap_interval(
 
     Args:
         counts: for each output the (graphs, 4) counts of the same graphs.
-        num_resamples: number of bootstrap samples.
+        num_resamples: number of bootstrap samples. One without a scored entry of some pointer has no score and
+            is left out.
         seed: of their draw.
+
+    Raises:
+        ValueError: if a pointer has no scored entry in any graph.
     """
     num_graphs = len(next(iter(counts.values())))
     rng = np.random.default_rng(seed)
     times = rng.multinomial(num_graphs, np.full(num_graphs, 1 / num_graphs), size=num_resamples)
+    for output, c in counts.items():
+        score_of_counts(output, c.sum(axis=0))
+        if output.type != "mask":
+            times = times[times @ c.sum(axis=1) > 0]
     scores = np.mean([score_of_counts(output, times @ c) for output, c in counts.items()], axis=0)
     low, high = np.percentile(scores, [2.5, 97.5])
     return float(low), float(high)
