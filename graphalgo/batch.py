@@ -210,7 +210,10 @@ class ToPairBatch(BaseTransform):
 
 def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:
     if isinstance(data, Batch):
-        graphs = data.to_data_list()
+        try:
+            graphs = data.to_data_list()
+        except RuntimeError as error:
+            raise InputError("the Batch was not made by torch_geometric.data.Batch.from_data_list(graphs)") from error
     elif isinstance(data, Data):
         if "batch" in data:
             raise InputError(
@@ -290,7 +293,7 @@ def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) 
     if len({value.size(1) for value in values}) > 1:
         raise InputError(f"{name!r} has different widths in different graphs")
     value = torch.cat(values)
-    value = value if value.dtype == torch.float64 else value.float()
+    value = value if value.is_floating_point() else value.double()  # an order is compared before it is rounded
     if not bool(torch.isfinite(value.float()).all()):
         raise InputError(f"{name!r} holds values that are not finite (NaN, infinite, or too large for float32)")
     if name == "edge_weight":
@@ -327,11 +330,16 @@ def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) 
             dense[g, :size] = whole.reshape(size)
         else:
             dense[g, :size, :size] = whole.reshape(size, size)
-    return _marked_vertex(dense, output) if output.type == "mask_one" else dense
+    return _marked_vertex(dense, mask, output) if output.type == "mask_one" else dense
 
 
-def _marked_vertex(one_hot: Int[Tensor, "b n"], output: Output) -> Int[Tensor, " b"]:
-    count = (one_hot == 1).sum(dim=1)
-    if bool((count > 1).any()):
-        raise InputError(f"the target {output.name!r} marks {int(count.max())} vertices of one graph, not one")
-    return torch.where(count == 1, (one_hot == 1).int().argmax(dim=1), NOT_SCORED)
+def _marked_vertex(one_hot: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"], output: Output) -> Int[Tensor, " b"]:
+    """The vertex with the 1; -1 where any real vertex holds -1, as dm-clrs leaves such graphs out."""
+    scored = ((one_hot != NOT_SCORED) | ~mask).all(dim=1)
+    for count in (one_hot == 1).sum(dim=1)[scored].tolist():
+        if count != 1:
+            raise InputError(
+                f"the target {output.name!r} marks {count or 'no'} vertices of one graph, not one; "
+                "fill it with -1 where there is nothing to score"
+            )
+    return torch.where(scored, (one_hot == 1).int().argmax(dim=1), NOT_SCORED)

@@ -59,6 +59,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("graphalgo: stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -67,7 +69,7 @@ def lightning(command: str, args: list[str]) -> Any:
     _quiet()
     from graphalgo.lightning_cli import GraphalgoCLI
 
-    return GraphalgoCLI.run_command(command, _resolve_configs(command, list(args)))
+    return GraphalgoCLI.run_command(command, resolve_configs(command, list(args)))
 
 
 def _quiet() -> None:
@@ -86,7 +88,7 @@ def _quiet() -> None:
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
 
 
-def _resolve_configs(command: str, args: list[str]) -> list[str]:
+def resolve_configs(command: str, args: list[str]) -> list[str]:
     """Finds configs by their short name, and the config of a run folder."""
     given = False
     for at, arg in enumerate(args):

@@ -95,7 +95,8 @@ class TestReport(pl.Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Leaves the earlier test as it was."""
-        if hasattr(self, "partial"):
+        if hasattr(self, "writer"):
+            self.writer.abandon()
             shutil.rmtree(self.partial, ignore_errors=True)
 
 

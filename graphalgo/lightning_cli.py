@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from graphalgo.errors import InputError
 from graphalgo.evaluate import TestReport
 from graphalgo.module import PairModule
-from graphalgo.run import check_checkpoint, open_run, write_run_json
+from graphalgo.run import describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
 
 
@@ -26,11 +26,12 @@ class SaveRun(SaveConfigCallback):
 
     def save_config(self, trainer: pl.Trainer, pl_module: PairModule, stage: str) -> None:
         """See the class; other stages leave the folder's config as it is."""
-        if stage != "fit" or self.config.resume:
+        if stage != "fit":
             return
-        with atomic_write(Path(self.config.run_dir) / "config.yaml") as path:
-            self.parser.save(self.config, path, skip_none=False, overwrite=True, multifile=False)
-        write_run_json(self.config.run_dir, seed=self.config.seed_everything, task=pl_module.task)
+        if not self.config.resume:
+            with atomic_write(Path(self.config.run_dir) / "config.yaml") as path:
+                self.parser.save(self.config, path, skip_none=False, overwrite=True, multifile=False)
+        describe_run(self.config.run_dir, task=pl_module.task, seed=self.config.seed_everything)
 
 
 class GraphalgoCLI(LightningCLI):
@@ -47,6 +48,7 @@ class GraphalgoCLI(LightningCLI):
                 subclass_mode_data=True,
                 save_config_callback=SaveRun,
                 seed_everything_default=0,
+                auto_configure_optimizers=False,
                 parser_kwargs={"default_env": False},
             )
         finally:
@@ -87,7 +89,7 @@ class GraphalgoCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Refuses a run folder that cannot be used before anything costs time."""
         if self.subcommand == "fit":
-            open_run(self.settings.run_dir, resume=self.settings.resume)
+            prepare_run_folder(self.settings.run_dir, resume=self.settings.resume)
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """The trainer with the run folder's loggers, checkpoints and report."""
@@ -120,16 +122,24 @@ class GraphalgoCLI(LightningCLI):
     def checkpoint_path(self) -> str:
         """The checkpoint that the settings name, checked."""
         name = self.settings.checkpoint
-        path = Path(name)
-        if name in ("last", "best"):
-            path = Path(self.settings.run_dir) / "checkpoints" / f"{name}.ckpt"
-        check_checkpoint(path)
+        path = self.last_checkpoint.with_stem(name) if name in ("last", "best") else Path(name)
+        load_checkpoint(path)
         return str(path)
+
+    @property
+    def last_checkpoint(self) -> Path:
+        """Where the last checkpoint of the run is, or will be."""
+        return Path(self.settings.run_dir) / "checkpoints" / "last.ckpt"
 
     def fit(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Trains, from the last checkpoint if asked to."""
-        ckpt_path = self.checkpoint_path() if self.settings.resume else None
+        ckpt_path = None
+        if self.settings.resume and self.last_checkpoint.exists():
+            load_checkpoint(self.last_checkpoint)
+            ckpt_path = str(self.last_checkpoint)
         self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
+        if not self.trainer.fast_dev_run and not self.trainer.interrupted:
+            self.trainer.save_checkpoint(self.last_checkpoint)
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""

@@ -1,0 +1,63 @@
+"""The whole way on two tasks in a few minutes: train, test, see where it errs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from graphalgo.cli import lightning
+from graphalgo.errors import InputError
+from graphalgo.evaluate import print_scores
+
+TASKS = ("bellman_ford", "dfs")
+"""One weighted task and one whose answer has depth."""
+
+TRIVIAL = {"bellman_ford": 0.016, "dfs": 0.016}
+"""Official score at 64 vertices of "every vertex points to itself", the trivial predictor."""
+
+
+def demo(folder: Path, max_steps: int | None = None) -> None:
+    """Trains, tests and analyses both tasks; prints the tables and says where the figures are.
+
+    Args:
+        folder: gets one run folder a task; run folders of an earlier demo are replaced.
+        max_steps: training steps instead of the configs' own.
+
+    Raises:
+        InputError: if the folder holds something other than an earlier demo.
+    """
+    _clear(folder)
+    steps = [] if max_steps is None else ["--trainer.max_steps", str(max_steps)]
+    if max_steps is not None:
+        steps += ["--trainer.val_check_interval", str(max_steps)]
+    rows, written = [], []
+    for task in TASKS:
+        run_dir = str(folder / task)
+        print(f"\n== {task}: training on graphs of at most 16 vertices", flush=True)
+        lightning("fit", ["--config", f"demo/{task}", "--run_dir", run_dir, *steps])
+        print(f"\n== {task}: testing on 64 and 128 vertices", flush=True)
+        rows += lightning("test", ["--run_dir", run_dir]).rows
+    from analysis.report import analyze
+
+    for task in TASKS:
+        print(f"\n== {task}: where it errs", flush=True)
+        written += analyze(folder / task)
+    print()
+    print_scores(rows)
+    for task, score in TRIVIAL.items():
+        print(f"Every vertex pointing to itself would score {100 * score:.1f} on {task} at 64 vertices.")
+    print("\nFigures:")
+    for path in written:
+        if Path(path).suffix == ".png":
+            print(f"  {path}")
+    print("\nReports, tables and figures together:")
+    for task in TASKS:
+        print(f"  {folder / task / 'figures' / 'report.md'}")
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir() if folder.exists() else ():
+        if path.name not in TASKS:
+            raise InputError(f"{folder} holds {path.name!r}, which is no demo's; choose another --run_dir")
+    for task in TASKS:
+        shutil.rmtree(folder / task, ignore_errors=True)
