@@ -293,7 +293,8 @@ def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) 
     if len({value.size(1) for value in values}) > 1:
         raise InputError(f"{name!r} has different widths in different graphs")
     value = torch.cat(values)
-    value = value if value.is_floating_point() else value.double()  # an order is compared before it is rounded
+    # An order is compared before it is rounded, and float32 rounds whole numbers from 2^24 on.
+    value = value if value.is_floating_point() else value.double()
     if not bool(torch.isfinite(value.float()).all()):
         raise InputError(f"{name!r} holds values that are not finite (NaN, infinite, or too large for float32)")
     if name == "edge_weight":
