@@ -106,7 +106,7 @@ class GraphalgoCLI(LightningCLI):
             kwargs["logger"] = False
         if self.subcommand == "test":
             callbacks.append(TestReport(run_dir))
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() and trainer_config.get("enable_progress_bar") is not False:
             callbacks.append(TQDMProgressBar(refresh_rate=500))
         kwargs["callbacks"] = [*(trainer_config.get("callbacks") or []), *callbacks]
         return super().instantiate_trainer(**kwargs)
