@@ -93,7 +93,7 @@ def import_clrs() -> ModuleType:
     Raises:
         ImportError: if dm-clrs is not installed.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # read by TensorFlow while it is imported
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read by TensorFlow while it is imported
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
