@@ -1,0 +1,179 @@
+"""What is analysed: the answers of one test set, with the graphs they are about.
+
+Per-entry values (a depth, a margin, a component) are computed graph by graph as flat arrays: one value a
+vertex for a node output, one value an ordered pair, row by row, for an edge output. :func:`lookup` brings
+them to the rows of the predictions table.
+
+Axes: g graph, i row or source, j column or target, t loop step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from torch_geometric.data import Data
+
+from graphalgo.batch import NOT_SCORED, Output
+from graphalgo.errors import InputError
+from graphalgo.predictions import read_predictions
+from graphalgo.store import load_graphs
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one test set.
+
+    Attributes:
+        task: name of the task.
+        set: name of the test set.
+        outputs: what the task asks for.
+        graphs: the graphs of the set; ``rows["graph"]`` counts them.
+        rows: the predictions table of this set, all outputs and loops (columns as in
+            ``graphalgo.predictions``).
+    """
+
+    task: str
+    set: str
+    outputs: tuple[Output, ...]
+    graphs: list[Data]
+    rows: pd.DataFrame
+
+    @property
+    def num_loops(self) -> int:
+        """Loop iterations of the final answers."""
+        return int(self.rows["loop"].max())
+
+    @property
+    def sizes(self) -> str:
+        """Number of vertices: ``"64"``, or ``"16-64"`` if the graphs differ."""
+        sizes = sorted({graph.num_nodes for graph in self.graphs})
+        return str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
+
+    def of(self, output: Output) -> pd.DataFrame:
+        """All rows of one output."""
+        return self.rows[(self.rows["output"] == output.name).to_numpy()]
+
+    def final(self, output: Output) -> pd.DataFrame:
+        """The final answers of one output: its rows at the last loop."""
+        rows = self.of(output)
+        return rows[(rows["loop"] == self.num_loops).to_numpy()]
+
+
+def read_answers(run_dir: str | Path) -> Iterator[Answers]:
+    """Reads the test sets of a run folder, in the order in which they were tested.
+
+    Args:
+        run_dir: a run folder with ``test/predictions.parquet`` and ``test/graphs/<set>.safetensors``.
+
+    Yields:
+        The answers of each set.
+
+    Raises:
+        InputError: there is no run folder, it has not been tested, a file is damaged, or the predictions are
+            not about these graphs.
+    """
+    run_dir = Path(run_dir)
+    path = run_dir / "test" / "predictions.parquet"
+    if not run_dir.is_dir():
+        raise InputError(f"expected a run folder, but there is no folder {run_dir}")
+    if not path.is_file():
+        raise InputError(f"{run_dir} has no predictions ({path}); run `graphalgo test` on it first")
+    table = read_predictions(path)
+    if table.empty:
+        raise InputError(f"{path} holds no answers; run `graphalgo test` again")
+    outputs = tuple(Output(*described) for described in table.attrs["outputs"])
+    for name, rows in table.groupby("set", observed=True, sort=False):
+        graphs_path = run_dir / "test" / "graphs" / f"{name}.safetensors"
+        if not graphs_path.is_file():
+            raise InputError(
+                f"the graphs of set {name!r} are missing ({graphs_path}); run `graphalgo test` again"
+            )
+        answers = Answers(table.attrs["task"], str(name), outputs, load_graphs(graphs_path)[0], rows)
+        check_answers(answers)
+        yield answers
+
+
+def check_answers(answers: Answers) -> None:
+    """Refuses answers that are not about these graphs.
+
+    Every row must name a graph and an entry that exist, with the target that the graph gives there.
+
+    Raises:
+        InputError: naming the set and what does not fit.
+    """
+    for output in answers.outputs:
+        rows = answers.of(output)
+        misfit = f"set {answers.set!r}: the predictions of {output.name!r} do not belong to its graphs"
+        again = "run `graphalgo test` again"
+        if not all(output.name in graph for graph in answers.graphs):
+            raise InputError(f"{misfit}, which have no attribute {output.name!r}; {again}")
+        if rows.empty:
+            continue
+        sizes = np.array([graph.num_nodes for graph in answers.graphs])
+        graph = rows["graph"].to_numpy()
+        if graph.min() < 0 or graph.max() >= len(sizes):
+            raise InputError(f"{misfit}: there are {len(sizes)}, and graph {graph.max()} is named; {again}")
+        limit = sizes[graph]
+        outside = (rows["i"] >= limit) | (rows["j"] >= limit)
+        if output.type != "mask":
+            outside |= (rows["prediction"] < 0) | (rows["prediction"] >= limit)
+        if outside.any():
+            raise InputError(f"{misfit}: {int(outside.sum())} name a vertex that does not exist; {again}")
+        wrong = lookup([true_answers(g, output) for g in answers.graphs], rows) != rows["target"].to_numpy()
+        if wrong.any():
+            raise InputError(f"{misfit}: {int(wrong.sum())} targets differ; {again}")
+
+
+def true_answers(graph: Data, output: Output) -> np.ndarray:
+    """The flat targets of one graph: (n,) node, (n*n,) edge, (1,) mask_one (the marked vertex)."""
+    target = graph[output.name].numpy().reshape(-1)
+    if output.type == "mask_one":
+        return np.array([NOT_SCORED if (target == NOT_SCORED).any() else target.argmax()])
+    return target
+
+
+def lookup(values: Sequence[np.ndarray], rows: pd.DataFrame) -> np.ndarray:
+    """Brings per-entry values to the rows of a predictions table.
+
+    ``out[r] = values[graph_r][i_r]`` for a node output, ``values[graph_r][i_r n + j_r]`` for an edge output,
+    ``values[graph_r][0]`` for mask_one.
+
+    Args:
+        values: for each graph its flat values: (n,), (n*n,) or (1,).
+        rows: rows of one output.
+    """
+    i, j = rows["i"].to_numpy(np.int64), rows["j"].to_numpy(np.int64)
+    graph = rows["graph"].to_numpy()
+    lengths = np.array([len(value) for value in values])
+    starts = np.cumsum(lengths) - lengths
+    sides = np.sqrt(lengths).round().astype(np.int64)
+    inside = np.where(j >= 0, i * sides[graph] + j, np.maximum(i, 0))
+    return np.concatenate(values)[starts[graph] + inside]
+
+
+def lookup_vertex(values: Sequence[np.ndarray], rows: pd.DataFrame, column: str) -> np.ndarray:
+    """Brings per-vertex values to the vertex that a column names: ``out[r] = values[graph_r][column_r]``.
+
+    Args:
+        values: for each graph (n,).
+        rows: rows of one output.
+        column: ``"i"``, ``"j"``, ``"target"`` or ``"prediction"``, holding vertices.
+    """
+    lengths = np.array([len(value) for value in values])
+    starts = np.cumsum(lengths) - lengths
+    return np.concatenate(values)[starts[rows["graph"].to_numpy()] + rows[column].to_numpy(np.int64)]
+
+
+def dense_weights(graph: Data) -> np.ndarray:
+    """(n, n) weight of edge i -> j, self-loops included; inf where there is no edge.
+
+    An edge is there if ``edge_index`` names it, whatever its weight.
+    """
+    weights = np.full((graph.num_nodes, graph.num_nodes), np.inf)
+    i, j = graph.edge_index.numpy()
+    weights[i, j] = graph.edge_weight.numpy()
+    return weights

@@ -1,0 +1,296 @@
+"""Everything there is to say about a run: tables on the terminal, files in ``RUN/figures``, one report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+from matplotlib.axes import Axes
+
+from analysis import depth, figures, margin, pointers, scores
+from analysis.answers import Answers, read_answers
+from analysis.rates import with_rates
+from analysis.tables import as_markdown, as_text
+from graphalgo.store import atomic_write
+
+WORST_GRAPHS = 5
+"""Rows of the table of single graphs that are shown; its CSV has all."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One analysis of one set, ready to be written.
+
+    Attributes:
+        name: stem of its files.
+        title: heading.
+        subtitle: task, set, sizes and loops.
+        text: how to read it, in a sentence or two.
+        table: all of it, as written to CSV.
+        shown: what is printed and put in the report.
+        draw: draws it on an axis; None for a table without a figure.
+    """
+
+    name: str
+    title: str
+    subtitle: str
+    text: str
+    table: pd.DataFrame
+    shown: pd.DataFrame
+    draw: Callable[[Axes], None] | None = None
+
+
+def analyze(run_dir: str | Path, show: Callable[[str], object] = print) -> list[Path]:
+    """Computes all analyses that apply to a run's task, shows the tables and writes tables and figures.
+
+    Args:
+        run_dir: a run folder that ``graphalgo test`` has filled. Files go to its folder ``figures``: each
+            table as CSV (shares and margins as fractions), each figure as PNG and SVG, and ``report.md``.
+        show: called with each piece of text.
+
+    Returns:
+        The paths of the files written, ``report.md`` last.
+
+    Raises:
+        InputError: the run has not been tested, or its files are damaged or do not belong together.
+    """
+    run_dir = Path(run_dir)
+    folder = run_dir / "figures"
+    trained = read_train_loops(run_dir)
+    written: list[Path] = []
+    sections: list[str] = []
+    overview: list[pd.DataFrame] = []
+    task = ""
+    for answers in read_answers(run_dir):
+        task = answers.task
+        by_loop = scores.score_by_loop(answers.rows, answers.outputs, len(answers.graphs))
+        overview.append(_official_scores(answers, by_loop))
+        sections.append(f"## {answers.set}\n")
+        show(f"\n=== {_describe(answers)}")
+        for finding in (find_scores(answers, by_loop, trained), *find(answers, trained)):
+            written += _write(finding, folder, show, sections)
+    first = _overview(task, pd.concat(overview, ignore_index=True), trained)
+    opening = [f"# Where {run_dir.resolve().name} errs\n"]
+    show("\n=== all sets")
+    written += _write(first, folder, show, opening)
+    with atomic_write(folder / "report.md") as temporary:
+        temporary.write_text("\n".join(opening + sections), encoding="utf-8")
+    return [*written, folder / "report.md"]
+
+
+def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
+    """The fewest and most loops of a training step, from ``config.yaml``; None if it does not say."""
+    path = run_dir / "config.yaml"
+    if not path.is_file():
+        return None
+    try:
+        waiting = [yaml.safe_load(path.read_text(encoding="utf-8"))]
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return None
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            loops = node.get("train_loops")
+            if isinstance(loops, list) and len(loops) == 2 and all(isinstance(loop, int) for loop in loops):
+                return loops[0], loops[1]
+            waiting += node.values()
+    return None
+
+
+def find(answers: Answers, trained: tuple[int, int] | None = None) -> Iterator[Finding]:
+    """All analyses that apply to one set, beside its scores: those of its task, and single graphs.
+
+    Args:
+        answers: the answers of one set.
+        trained: fewest and most loops of a training step, if known.
+    """
+    if answers.task in depth.MEANING:
+        yield from find_depths(answers)
+    for definition in margin.MARGINS.get(answers.task, ()):
+        yield from find_margins(answers, definition)
+    if answers.task == "strongly_connected_components":
+        yield find_scc(answers, trained)
+    if answers.task == "mst_prim":
+        yield find_tree_errors(answers)
+    yield find_graphs(answers)
+
+
+def find_scores(answers: Answers, table: pd.DataFrame, trained: tuple[int, int] | None) -> Finding:
+    """The official score after each loop; the table is that of ``scores.score_by_loop``."""
+    return Finding(
+        name=f"{answers.set}_loops",
+        title="Score by loop iteration",
+        subtitle=_describe(answers),
+        text="The official score had the model been stopped after each loop, its 95% bootstrap interval over "
+        "graphs, and the share of graphs with every entry right. The CSV has every loop.",
+        table=table,
+        shown=_some_loops(table),
+        draw=lambda ax: figures.draw_scores(table, ax, "output", trained),
+    )
+
+
+def find_depths(answers: Answers) -> Iterator[Finding]:
+    """Accuracy by depth of the final answers, then after each loop."""
+    output, meaning = answers.outputs[0], depth.MEANING[answers.task]
+    depths = [depth.entry_depths(answers.task, graph) for graph in answers.graphs]
+    table = depth.accuracy_by_depth(answers.of(output), depths)
+    binned = with_rates(depth.bin_depths(table[["loop", "depth", "entries", "right"]], ["loop"]))
+    final = binned[binned["loop"] == answers.num_loops].drop(columns="loop").reset_index(drop=True)
+    yield Finding(
+        name=f"{answers.set}_depth",
+        title="Accuracy by depth",
+        subtitle=_describe(answers),
+        text=f"Depth: {meaning}, in the true answer. 95% Wilson intervals over entries. The CSV has every "
+        f"single depth ({depth.UNREACHED}: no path, {depth.DIAGONAL}: diagonal).",
+        table=table[table["loop"] == answers.num_loops].drop(columns="loop"),
+        shown=final,
+        draw=lambda ax: figures.draw_depths(final, ax, meaning),
+    )
+    if answers.num_loops > 1:
+        grid = binned.pivot(index="loop", columns="depth", values="accuracy")[list(final["depth"])]
+        grid = grid.reset_index().rename_axis(columns=None)
+        yield Finding(
+            name=f"{answers.set}_depth_loops",
+            title="Accuracy by depth after each loop",
+            subtitle=_describe(answers),
+            text="How deep the answers are right after each loop. The CSV has every loop and depth.",
+            table=table,
+            shown=_some_loops(grid),
+            draw=lambda ax: figures.draw_depth_loops(binned, ax, meaning),
+        )
+
+
+def find_margins(answers: Answers, definition: margin.Definition) -> Iterator[Finding]:
+    """Margins of wrong decisions and of all, then accuracy by margin; nothing if a weight is not positive."""
+    if any((graph.edge_weight <= 0).any() for graph in answers.graphs):
+        return
+    margins = [definition.of(graph) for graph in answers.graphs]
+    rows = answers.final(answers.outputs[0])
+    summary = margin.summarise_margins(rows, margins)
+    histogram = margin.margin_histogram(rows, margins)
+    bins = margin.accuracy_by_margin(rows, margins)
+    single, none = summary.set_index("answers").loc[["one candidate", "no decision"], "entries"]
+    decided = len(histogram) > 0
+    yield Finding(
+        name=f"{answers.set}_{definition.name}",
+        title=f"Relative margin of wrong decisions{definition.note}",
+        subtitle=_describe(answers),
+        text="How much worse the best alternative is than the true choice, 0% being a tie. Compared: "
+        f"{definition.meaning}. Left out: {single:,} entries with one candidate, {none:,} without a decision.",
+        table=summary,
+        shown=summary,
+        draw=(lambda ax: figures.draw_margins(histogram, ax, summary)) if decided else None,
+    )
+    named = bins.drop(columns=["from", "to"])
+    named.insert(0, "margin", figures.margin_bin_names(bins))
+    yield Finding(
+        name=f"{answers.set}_{definition.name}_bins",
+        title=f"Accuracy by relative margin{definition.note}",
+        subtitle=_describe(answers),
+        text=f"Compared: {definition.meaning}. 95% Wilson intervals over decisions.",
+        table=bins,
+        shown=named,
+        draw=(lambda ax: figures.draw_margin_bins(bins, ax)) if decided else None,
+    )
+
+
+def find_scc(answers: Answers, trained: tuple[int, int] | None) -> Finding:
+    """SCC pointers by kind of representative."""
+    table = pointers.scc_errors(answers.of(answers.outputs[0]), answers.graphs)
+    return Finding(
+        name=f"{answers.set}_scc",
+        title="Components and their representatives",
+        subtitle=_describe(answers),
+        text="Accuracy where the representative is the smallest index of its component, and where the first "
+        "depth-first pass fixes it; and how many wrong pointers stay inside the right component. The CSV has "
+        "every loop. 95% Wilson intervals.",
+        table=table,
+        shown=table[table["loop"] == answers.num_loops].drop(columns="loop"),
+        draw=lambda ax: figures.draw_scc(table, ax, trained),
+    )
+
+
+def find_tree_errors(answers: Answers) -> Finding:
+    """Where Prim's wrong pointers point."""
+    depths = [depth.entry_depths(answers.task, graph) for graph in answers.graphs]
+    table = pointers.tree_errors(answers.final(answers.outputs[0]), answers.graphs, depths)
+    binned = depth.bin_depths(table)
+    return Finding(
+        name=f"{answers.set}_tree",
+        title="Where wrong tree pointers point",
+        subtitle=_describe(answers),
+        text="A pointer at the vertex's own child is the right tree edge in the wrong direction. The CSV has "
+        "the counts at every depth.",
+        table=table,
+        shown=pointers.sum_tree_errors(table),
+        draw=lambda ax: figures.draw_tree_errors(binned, ax, depth.MEANING[answers.task]),
+    )
+
+
+def find_graphs(answers: Answers) -> Finding:
+    """Single graphs, the worst first."""
+    table = scores.score_by_graph(answers.rows, answers.outputs, answers.graphs)
+    return Finding(
+        name=f"{answers.set}_graphs",
+        title="Graphs with most wrong entries",
+        subtitle=_describe(answers),
+        text=f"The worst {min(WORST_GRAPHS, len(table))} of {len(table)} graphs, of which "
+        f"{int((table['wrong'] == 0).sum())} have no wrong entry. The CSV has all.",
+        table=table,
+        shown=table.head(WORST_GRAPHS),
+    )
+
+
+def _official_scores(answers: Answers, by_loop: pd.DataFrame) -> pd.DataFrame:
+    """The task's score after each loop, with the set and its size."""
+    table = scores.official(by_loop).drop(columns=["output", "entries"])
+    size = {"set": answers.set, "num_nodes": answers.sizes, "num_graphs": len(answers.graphs)}
+    return table.assign(**size)[[*size, *table.columns]]
+
+
+def _overview(task: str, table: pd.DataFrame, trained: tuple[int, int] | None) -> Finding:
+    """All sets side by side."""
+    sets = list(dict.fromkeys(table["set"]))
+    return Finding(
+        name="overview",
+        title="Score by loop iteration, all sets",
+        subtitle=f"{task}: {', '.join(sets)}",
+        text="The official score of the final answers, its 95% bootstrap interval over graphs, and the share "
+        "of graphs with every entry right. The CSV has every loop.",
+        table=table,
+        shown=table.groupby("set", sort=False).tail(1),
+        draw=(lambda ax: figures.draw_scores(table, ax, "set", trained)) if len(sets) > 1 else None,
+    )
+
+
+def _some_loops(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of loops 1, 2, 3, 4, 6, 8, 12, 16, 24, ... and of the last."""
+    loops = table["loop"].to_numpy()
+    kept = {2**power for power in range(16)} | {3 * 2**power for power in range(15)} | {int(loops.max())}
+    return table[np.isin(loops, list(kept))]
+
+
+def _write(finding: Finding, folder: Path, show: Callable[[str], object], report: list[str]) -> list[Path]:
+    """Shows a finding, writes its files and adds it to the report."""
+    show(f"\n{finding.title}\n{as_text(finding.shown)}")
+    files = [folder / f"{finding.name}.csv"]
+    with atomic_write(files[0]) as temporary:
+        finding.table.to_csv(temporary, index=False)
+    report += [f"### {finding.title}\n", f"{finding.subtitle}. {finding.text}\n", as_markdown(finding.shown)]
+    if finding.draw is not None:
+        files += figures.render(finding.draw, folder / finding.name, finding.title, finding.subtitle)
+        report.append(f"![{finding.title}, {finding.subtitle}]({finding.name}.png)\n")
+    report.append(f"[{finding.name}.csv]({finding.name}.csv)\n")
+    return files
+
+
+def _describe(answers: Answers) -> str:
+    graphs, loops = len(answers.graphs), answers.num_loops
+    return (
+        f"{answers.task}, {answers.set}: n = {answers.sizes}, {graphs} graph{'s' * (graphs != 1)}, "
+        f"{loops} loop{'s' * (loops != 1)}"
+    )
