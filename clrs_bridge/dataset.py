@@ -37,9 +37,8 @@ class CLRSDataset(InMemoryDataset):
         force_reload: draw and write the graphs even if the file is there.
 
     Raises:
-        InputError: if an argument is out of range, the folder cannot be written to, or the file is damaged or
-        not
-            what its name says. Nothing is deleted; ``force_reload=True`` replaces the file.
+        InputError: if an argument is out of range, the folder cannot be written to, or the file is damaged
+            or not what its name says. Nothing is deleted; ``force_reload=True`` replaces the file.
 
     Example:
         >>> dataset = CLRSDataset("data/clrs", "bfs", num_nodes=16, num_samples=1000, seed=5)
