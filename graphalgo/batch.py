@@ -9,7 +9,7 @@ Values are checked here and nowhere else: what a :class:`PairBatch` holds can be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Literal
 
 import torch
@@ -131,6 +131,15 @@ class ToPairBatch(BaseTransform):
             + [f"{name} of v" for name in self.node_attrs]
             + [f"{name} of u < {name} of v" for name in self.order_attrs]
         )
+
+    def settings(self) -> dict[str, list]:
+        """What it was made with, as plain lists."""
+        return {
+            "node_attrs": list(self.node_attrs),
+            "edge_attrs": list(self.edge_attrs),
+            "order_attrs": list(self.order_attrs),
+            "outputs": [list(astuple(output)) for output in self.outputs],
+        }
 
     @property
     def num_features(self) -> int:

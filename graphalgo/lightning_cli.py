@@ -75,8 +75,7 @@ class GraphalgoCLI(LightningCLI):
         parser.add_argument(
             "--checkpoint_every", type=int, default=1000, help="fit: training steps between two checkpoints."
         )
-        parser.link_arguments("data.num_features", "model.num_features", apply_on="instantiate")
-        parser.link_arguments("data.outputs", "model.outputs", apply_on="instantiate")
+        parser.link_arguments("data.to_pairs", "model.to_pairs", apply_on="instantiate")
         parser.link_arguments("data.task", "model.task", apply_on="instantiate")
         parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
         parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 from torch import Tensor, nn
 
-from graphalgo.batch import Output, PairBatch
+from graphalgo.batch import Output, PairBatch, ToPairBatch
 from graphalgo.errors import InputError
 from graphalgo.losses import output_loss
 from graphalgo.metrics import OfficialScore, decide
@@ -37,8 +36,7 @@ class PairModule(pl.LightningModule):
 
     Args:
         loop: the looped block (or stack of blocks).
-        outputs: what the task asks for (set from the data).
-        num_features: features of a pair (set from the data).
+        to_pairs: how the task's graphs become pair features, and what is asked for (set from the data).
         task: name of the task, kept in checkpoints so that they are not mixed up (set from the data).
         train_loops: fewest and most iterations of a training step.
         test_loops: iterations in validation and test.
@@ -53,8 +51,7 @@ class PairModule(pl.LightningModule):
     def __init__(
         self,
         loop: nn.Module,
-        outputs: Sequence[Output],
-        num_features: int,
+        to_pairs: ToPairBatch,
         task: str,
         train_loops: tuple[int, int] = (4, 8),
         test_loops: int = 8,
@@ -69,9 +66,9 @@ class PairModule(pl.LightningModule):
             raise InputError(f"train_loops must be (fewest, most) with 1 <= fewest <= most, got {train_loops}")
         if test_loops < 1:
             raise InputError(f"test_loops must be at least 1, got {test_loops}")
-        self.model = PairModel(loop, num_features, outputs)
-        self.outputs = tuple(outputs)
-        self.num_features = num_features
+        self.model = PairModel(loop, to_pairs.num_features, to_pairs.outputs)
+        self.to_pairs = to_pairs
+        self.outputs = to_pairs.outputs
         self.task = task
         self.train_loops = tuple(train_loops)
         self.test_loops = test_loops
@@ -170,17 +167,16 @@ class PairModule(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuses a checkpoint of another task or of other features."""
         theirs, ours = checkpoint.get("graphalgo"), self._identity()
-        if theirs is None:
+        if not isinstance(theirs, dict):
             raise InputError("the checkpoint was not written by graphalgo: it does not say which task it is for")
         for key, value in ours.items():
             if theirs.get(key) != value:
                 raise InputError(
-                    f"the checkpoint is for another {key}: it says {theirs.get(key)!r}, this run has {value!r}"
+                    f"the checkpoint is for another {key}: it has {theirs.get(key)!r}, this run has {value!r}"
                 )
 
     def _identity(self) -> dict[str, Any]:
-        outputs = [list(astuple(output)) for output in self.outputs]
-        return {"task": self.task, "outputs": outputs, "num_features": self.num_features}
+        return {"task": self.task, **self.to_pairs.settings()}
 
 
 def probability(output: Output, logits: Tensor) -> Tensor:
