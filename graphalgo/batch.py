@@ -52,7 +52,7 @@ class PairBatch:
 
     x: Float[Tensor, "b n n f"]
     mask: Bool[Tensor, "b n"]
-    targets: dict[str, Int[Tensor, "b *rest"]] = field(default_factory=dict)
+    targets: dict[str, Int[Tensor, b * rest]] = field(default_factory=dict)
 
     @property
     def num_graphs(self) -> int:
@@ -151,7 +151,7 @@ class ToPairBatch(BaseTransform):
         return [f"{name} of {pair}" for name in self.edge_attrs]
 
     def __call__(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
-        """See the class. (PyG's own ``__call__`` copies its argument; nothing is changed here.)"""
+        """See the class. PyG's own ``__call__`` copies its argument; nothing is changed here."""
         return self.forward(data)
 
     def forward(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
@@ -188,7 +188,9 @@ class ToPairBatch(BaseTransform):
 
         real = (mask[:, :, None] & mask[:, None, :]).unsqueeze(-1)
         nodes = [on_nodes(name).float() for name in self.node_attrs]
-        features += [(node[:, :, None] * real) for node in nodes] + [(node[:, None, :] * real) for node in nodes]
+        features += [(node[:, :, None] * real) for node in nodes] + [
+            (node[:, None, :] * real) for node in nodes
+        ]
         for name in self.order_attrs:
             value = on_nodes(name)
             if value.size(-1) != 1:
@@ -203,8 +205,8 @@ class ToPairBatch(BaseTransform):
             count = sum(output.name in graph for graph in graphs)
             if 0 < count < len(graphs):
                 raise InputError(
-                    f"the target {output.name!r} is missing from {len(graphs) - count} of {len(graphs)} graphs; "
-                    "give it to all of them or to none"
+                    f"the target {output.name!r} is missing from {len(graphs) - count} of {len(graphs)} "
+                    "graphs; give it to all of them or to none"
                 )
             if count:
                 present.append(output)
@@ -222,7 +224,9 @@ def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:
         try:
             graphs = data.to_data_list()
         except RuntimeError as error:
-            raise InputError("the Batch was not made by torch_geometric.data.Batch.from_data_list(graphs)") from error
+            raise InputError(
+                "the Batch was not made by torch_geometric.data.Batch.from_data_list(graphs)"
+            ) from error
     elif isinstance(data, Data):
         if "batch" in data:
             raise InputError(
@@ -259,7 +263,9 @@ def _num_nodes(graph: Data, g: int, node_attrs: Sequence[str]) -> int:
 
 
 def _check_devices(graphs: list[Data]) -> None:
-    devices = {value.device for graph in graphs for value in graph.to_dict().values() if isinstance(value, Tensor)}
+    devices = {
+        value.device for graph in graphs for value in graph.to_dict().values() if isinstance(value, Tensor)
+    }
     if len(devices) > 1:
         names = ", ".join(sorted(map(str, devices)))
         raise InputError(f"tensors of one batch lie on several devices ({names}); move the graphs to one")
@@ -305,7 +311,9 @@ def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) 
     # An order is compared before it is rounded, and float32 rounds whole numbers from 2^24 on.
     value = value if value.is_floating_point() else value.double()
     if not bool(torch.isfinite(value.float()).all()):
-        raise InputError(f"{name!r} holds values that are not finite (NaN, infinite, or too large for float32)")
+        raise InputError(
+            f"{name!r} holds values that are not finite (NaN, infinite, or too large for float32)"
+        )
     if name == "edge_weight":
         if bool((value < 0).any()):
             raise InputError(
@@ -326,7 +334,9 @@ def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) 
         count = size if per_node else size * size
         if not isinstance(value, Tensor) or value.numel() != count:
             shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"graph {g}: expected {count} entries of the target {output.name!r}, got {shape}")
+            raise InputError(
+                f"graph {g}: expected {count} entries of the target {output.name!r}, got {shape}"
+            )
         whole = value.long()
         if value.is_floating_point() and bool((whole != value).any()):
             raise InputError(f"graph {g}: the target {output.name!r} holds values that are not whole numbers")
@@ -343,7 +353,9 @@ def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) 
     return _marked_vertex(dense, mask, output) if output.type == "mask_one" else dense
 
 
-def _marked_vertex(one_hot: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"], output: Output) -> Int[Tensor, " b"]:
+def _marked_vertex(
+    one_hot: Int[Tensor, "b n"], mask: Bool[Tensor, "b n"], output: Output
+) -> Int[Tensor, " b"]:
     """The vertex with the 1; -1 where any real vertex holds -1, as dm-clrs leaves such graphs out."""
     scored = ((one_hot != NOT_SCORED) | ~mask).all(dim=1)
     for count in (one_hot == 1).sum(dim=1)[scored].tolist():

@@ -26,8 +26,8 @@ def rms_norm(z: Float[Tensor, "*pairs c"], eps: float = 1e-6) -> Float[Tensor, "
 class PairBlock(nn.Module):
     r"""One update of the pair state.
 
-    ``t = rms_norm(z)``, ``z ← z + σ(Θ_g t) ⊙ Θ_o mix(t)``, then ``z ← z + MLP(rms_norm(z))``, where ``mix`` sets
-    the mixers' channels one after another. Padded pairs come out exactly 0.
+    ``t = rms_norm(z)``, ``z ← z + σ(Θ_g t) ⊙ Θ_o mix(t)``, then ``z ← z + MLP(rms_norm(z))``, where ``mix``
+    sets the mixers' channels one after another. Padded pairs come out exactly 0.
 
     Args:
         width: channels of the pair state.

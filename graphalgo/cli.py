@@ -103,7 +103,9 @@ def resolve_configs(command: str, args: list[str]) -> list[str]:
         raise InputError(f"{command} needs a run folder: graphalgo {command} --run_dir RUN")
     config = Path(run_dir) / "config.yaml"
     if not config.is_file():
-        raise InputError(f"{run_dir} is not a run folder: it has no config.yaml; train one with `graphalgo fit`")
+        raise InputError(
+            f"{run_dir} is not a run folder: it has no config.yaml; train one with `graphalgo fit`"
+        )
     return ["--config", str(config), *args]
 
 
@@ -133,7 +135,9 @@ def config_names() -> list[str]:
 
 def _configs(args: list[str]) -> None:
     """Prints the short name of each packaged config and the comment at its top."""
-    argparse.ArgumentParser(prog="graphalgo configs", description="The configs of the package.").parse_args(args)
+    argparse.ArgumentParser(prog="graphalgo configs", description="The configs of the package.").parse_args(
+        args
+    )
     for name in config_names():
         head = [line for line in (CONFIGS / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
         print(name)
@@ -159,7 +163,9 @@ def _demo(args: list[str]) -> None:
         description="Trains bellman_ford and dfs on graphs of at most 16 vertices, tests them on CLRS-30's "
         "official graphs of 64 vertices and on graphs of 128, and draws where they err.",
     )
-    parser.add_argument("--run_dir", default="runs/demo", help="folder for the two run folders (default: %(default)s)")
+    parser.add_argument(
+        "--run_dir", default="runs/demo", help="folder for the two run folders (default: %(default)s)"
+    )
     parser.add_argument("--max_steps", type=int, help="training steps of each, for a quick try")
     options = parser.parse_args(args)
     from graphalgo.demo import demo

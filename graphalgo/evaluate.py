@@ -1,4 +1,4 @@
-"""TestReport: scores a tested model, writes its predictions and the graphs they are about, prints the table."""
+"""TestReport: scores a tested model, writes predictions and the graphs they are about, prints a table."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class TestReport(pl.Callback):
         self.rows = []
         for name, score in zip(self.names, self.scores, strict=True):
             graphs = trainer.datamodule.test_graphs(name)
-            save_graphs(self.partial / "graphs" / f"{name}.safetensors", graphs, {"set": name, "task": pl_module.task})
+            save_graphs(
+                self.partial / "graphs" / f"{name}.safetensors", graphs, {"set": name, "task": pl_module.task}
+            )
             row = {"task": pl_module.task, "set": name, "num_nodes": max(graph.num_nodes for graph in graphs)}
             self.rows.append(row | {"loops": pl_module.test_loops} | score.compute())
         with atomic_write(self.partial / "scores.json") as path:
@@ -93,7 +95,9 @@ class TestReport(pl.Callback):
         self.partial.rename(self.folder)
         print_scores(self.rows)
 
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
         """Leaves the earlier test as it was."""
         if hasattr(self, "writer"):
             self.writer.abandon()

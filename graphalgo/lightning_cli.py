@@ -64,7 +64,10 @@ class GraphalgoCLI(LightningCLI):
         """Adds the run folder and ties the model to the data."""
         parser.add_argument("--run_dir", type=str, required=True, help="Run folder: all of a run is in it.")
         parser.add_argument(
-            "--resume", type=bool, default=False, help="fit: go on from the last checkpoint of the run folder."
+            "--resume",
+            type=bool,
+            default=False,
+            help="fit: go on from the last checkpoint of the run folder.",
         )
         parser.add_argument(
             "--checkpoint",
@@ -112,9 +115,16 @@ class GraphalgoCLI(LightningCLI):
 
     def _checkpoints(self, folder: Path) -> list[pl.Callback]:
         every = self.settings.checkpoint_every
-        last = ModelCheckpoint(folder, filename="last", every_n_train_steps=every, save_top_k=1, enable_version_counter=False)
+        last = ModelCheckpoint(
+            folder, filename="last", every_n_train_steps=every, save_top_k=1, enable_version_counter=False
+        )
         best = ModelCheckpoint(
-            folder, filename="best", monitor="val/score", mode="max", save_top_k=1, enable_version_counter=False
+            folder,
+            filename="best",
+            monitor="val/score",
+            mode="max",
+            save_top_k=1,
+            enable_version_counter=False,
         )
         return [last, best]
 
@@ -142,14 +152,18 @@ class GraphalgoCLI(LightningCLI):
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""
-        self.trainer.validate(model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True)
+        self.trainer.validate(
+            model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True
+        )
 
     def test(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the test sets and writes the predictions."""
         self.trainer.test(
             model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True, verbose=False
         )
-        self.rows = next(callback.rows for callback in self.trainer.callbacks if isinstance(callback, TestReport))
+        self.rows = next(
+            callback.rows for callback in self.trainer.callbacks if isinstance(callback, TestReport)
+        )
 
     def predict(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Answers for the user's own graphs."""

@@ -39,8 +39,8 @@ class LoopedBlock(nn.Module):
         self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
     ) -> Float[Tensor, "b n n c"]:
         """The pair state after ``num_steps`` iterations; ``z`` itself after 0."""
-        for z in self.states(z, mask, num_steps):  # noqa: B020 - the last state is the result
-            pass
+        for state in self.states(z, mask, num_steps):
+            z = state
         return z
 
 
@@ -73,6 +73,6 @@ class StackedBlocks(nn.Module):
         self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None
     ) -> Float[Tensor, "b n n c"]:
         """The pair state after the last block."""
-        for z in self.states(z, mask, num_steps):  # noqa: B020 - the last state is the result
-            pass
+        for state in self.states(z, mask, num_steps):
+            z = state
         return z

@@ -14,7 +14,7 @@ from graphalgo.batch import NOT_SCORED, Output
 
 
 def pointer_loss(logits: Float[Tensor, "*entries q"], target: Int[Tensor, "*entries"]) -> Float[Tensor, ""]:
-    """Cross-entropy over the choices in nats, mean over scored entries; 0 if none is scored. Also mask_one's."""
+    """Cross-entropy over the choices in nats, mean over scored entries (0 if none); also mask_one's."""
     total = F.cross_entropy(
         logits.flatten(0, -2).float(), target.flatten(), ignore_index=NOT_SCORED, reduction="sum"
     )

@@ -67,10 +67,10 @@ def score_of_counts(output: Output, counts: np.ndarray) -> np.ndarray:
 class OfficialScore(Metric):
     """The official score of a set of graphs, with exact-graph accuracy and an interval over graphs.
 
-    Counts are kept a graph, so that F1 is pooled over the whole set and not averaged over batches, and so that
-    graphs can be resampled. ``compute`` returns ``score`` (mean over outputs), ``exact`` (share of graphs with
-    every scored entry right), ``score_low`` and ``score_high`` (the 2.5 and 97.5 percentiles of the score of
-    1,000 bootstrap samples of graphs, with a fixed seed) and ``num_graphs``.
+    Counts are kept a graph, so that F1 is pooled over the whole set and not averaged over batches, and so
+    that graphs can be resampled. ``compute`` returns ``score`` (mean over outputs), ``exact`` (share of
+    graphs with every scored entry right), ``score_low`` and ``score_high`` (the 2.5 and 97.5 percentiles of
+    the score of 1,000 bootstrap samples of graphs, with a fixed seed) and ``num_graphs``.
 
     Args:
         outputs: what the task asks for.
@@ -117,8 +117,8 @@ def bootstrap_interval(
 
     Args:
         counts: for each output the (graphs, 4) counts of the same graphs.
-        num_resamples: number of bootstrap samples. One without a scored entry of some pointer has no score and
-            is left out.
+        num_resamples: number of bootstrap samples. One without a scored entry of some pointer has no score
+            and is left out.
         seed: of their draw.
 
     Raises:

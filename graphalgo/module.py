@@ -63,7 +63,9 @@ class PairModule(pl.LightningModule):
     ):
         super().__init__()
         if not 1 <= train_loops[0] <= train_loops[1]:
-            raise InputError(f"train_loops must be (fewest, most) with 1 <= fewest <= most, got {train_loops}")
+            raise InputError(
+                f"train_loops must be (fewest, most) with 1 <= fewest <= most, got {train_loops}"
+            )
         if test_loops < 1:
             raise InputError(f"test_loops must be at least 1, got {test_loops}")
         self.model = PairModel(loop, to_pairs.num_features, to_pairs.outputs)
@@ -92,7 +94,9 @@ class PairModule(pl.LightningModule):
         """Mean over outputs of their losses."""
         missing = [output.name for output in self.outputs if output.name not in batch.targets]
         if missing:
-            raise InputError(f"the graphs are not labelled with {', '.join(missing)}, which {self.task} trains on")
+            raise InputError(
+                f"the graphs are not labelled with {', '.join(missing)}, which {self.task} trains on"
+            )
         losses = [output_loss(out, logits[out.name], batch.targets[out.name]) for out in self.outputs]
         return torch.stack(losses).mean()
 
@@ -168,7 +172,9 @@ class PairModule(pl.LightningModule):
         """Refuses a checkpoint of another task or of other features."""
         theirs, ours = checkpoint.get("graphalgo"), self._identity()
         if not isinstance(theirs, dict):
-            raise InputError("the checkpoint was not written by graphalgo: it does not say which task it is for")
+            raise InputError(
+                "the checkpoint was not written by graphalgo: it does not say which task it is for"
+            )
         for key, value in ours.items():
             if theirs.get(key) != value:
                 raise InputError(

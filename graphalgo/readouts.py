@@ -1,8 +1,8 @@
 """From the pair state to the answer: one read-out for every (location, type).
 
 Axes: b graph, i row, j column, q choice (a vertex), c channel. Each read-out maps the normalised pair state
-``t = rms_norm(z)`` and the vertex mask to logits; logits of a padded choice are -inf, logits of padded entries
-mean nothing and are never scored.
+``t = rms_norm(z)`` and the vertex mask to logits; logits of a padded choice are -inf, logits of padded
+entries mean nothing and are never scored.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class NodePointer(nn.Module):
 class EdgePointer(nn.Module):
     r"""For each pair (i, j) a choice over vertices q, from the two legs it would join.
 
-    ``logit[i,j,q] = ⟨A t[i,q], B t[q,j]⟩/√c + α[i,q] + β[q,j]``, with A, B, α, β linear in t. Where the answer is
-    the vertex before j on the best way from i, q is a good choice if i→q is short and q→j is its last step.
+    ``logit[i,j,q] = ⟨A t[i,q], B t[q,j]⟩/√c + α[i,q] + β[q,j]``, with A, B, α, β linear in t. Where the
+    answer is the vertex before j on the best way from i, q is a good choice if i→q is short and q→j is its
+    last step.
 
     Args:
         width: channels of the pair state.
@@ -67,7 +68,9 @@ class EdgePointer(nn.Module):
         second, beta = self.second(t).split([self.width, 1], dim=-1)
         first_bqic, second_bqcj = first.transpose(1, 2), second.permute(0, 1, 3, 2)
         logit_bqij = torch.matmul(first_bqic, second_bqcj) / math.sqrt(self.width)
-        logit_bqij = logit_bqij + alpha.squeeze(-1).transpose(1, 2).unsqueeze(-1) + beta.squeeze(-1).unsqueeze(2)
+        logit_bqij = (
+            logit_bqij + alpha.squeeze(-1).transpose(1, 2).unsqueeze(-1) + beta.squeeze(-1).unsqueeze(2)
+        )
         return logit_bqij.permute(0, 2, 3, 1).masked_fill(~mask[:, None, None, :], -math.inf)
 
 

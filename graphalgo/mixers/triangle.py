@@ -23,7 +23,8 @@ def triangle_attention(
 ) -> Float[Tensor, "b n n c"]:
     r"""Attention of the pair (u, v) over middle vertices, head by head.
 
-    ``out[u,v] = Σ_k softmax_k(⟨q[u,k], k[k,v]⟩/√d) (v1[u,k] ⊙ v2[k,v])``. Family two-step walks, link average.
+    ``out[u,v] = Σ_k softmax_k(⟨q[u,k], k[k,v]⟩/√d) (v1[u,k] ⊙ v2[k,v])``.
+    Family two-step walks, link average.
 
     Args:
         q: queries, read at (u, k).
