@@ -110,7 +110,7 @@ def draw_depths(table: pd.DataFrame, ax: Axes, meaning: str) -> None:
     for chosen, style in ((numbered, "o-"), (~numbered, "s")):
         if chosen.any():
             _intervals(ax, place[chosen], table[chosen], BLUE if style == "o-" else GREY, style)
-    _counted_ticks(ax, table["depth"], table["entries"])
+    _counted_ticks(ax, table["depth"].tolist(), table["entries"].tolist())
     ax.set_xlabel(f"{meaning}, and number of entries")
     _share_axis(ax, "accuracy", table["low"].min())
 
@@ -190,7 +190,7 @@ def draw_margin_bins(table: pd.DataFrame, ax: Axes) -> None:
         ax: where.
     """
     _intervals(ax, np.arange(len(table)), table, BLUE, "o-")
-    _counted_ticks(ax, margin_bin_names(table), table["entries"])
+    _counted_ticks(ax, margin_bin_names(table), table["entries"].tolist())
     ax.set_xlabel("relative margin, and number of decisions")
     _share_axis(ax, "accuracy", table["low"].min())
 
@@ -247,7 +247,7 @@ def draw_tree_errors(table: pd.DataFrame, ax: Axes, meaning: str) -> None:
     handles = [Patch(facecolor=c, hatch=h, edgecolor="white", label=kind) for kind, c, h in colours]
     ax.legend(handles=handles, loc="upper left", ncols=4, title="wrong pointers at", alignment="left")
     ax.set_ylim(0, max(below.max() * 1.3, 0.01))  # room for the legend
-    _counted_ticks(ax, table["depth"], table["entries"])
+    _counted_ticks(ax, table["depth"].tolist(), table["entries"].tolist())
     ax.set_xlabel(f"{meaning}, and number of vertices")
     ax.set_ylabel("share of vertices")
     ax.yaxis.set_major_formatter(FuncFormatter(_percent))

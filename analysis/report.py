@@ -180,7 +180,7 @@ def find_margins(answers: Answers, definition: margin.Definition) -> Iterator[Fi
         title=f"Relative margin of wrong decisions{definition.note}",
         subtitle=_describe(answers),
         text="How much worse the best alternative is than the true choice, 0% being a tie. Compared: "
-        f"{definition.meaning}. Left out: {single:,} entries with one candidate, {none:,} without a decision.",
+        f"{definition.meaning}. Left out: {single:,} entries with one candidate, {none:,} without a choice.",
         table=summary,
         shown=summary,
         draw=(lambda ax: figures.draw_margins(histogram, ax, summary)) if decided else None,
@@ -216,6 +216,7 @@ def find_scc(answers: Answers, trained: tuple[int, int] | None) -> Finding:
 
 def find_tree_errors(answers: Answers) -> Finding:
     """Where Prim's wrong pointers point."""
+    meaning = depth.MEANING[answers.task]
     depths = [depth.entry_depths(answers.task, graph) for graph in answers.graphs]
     table = pointers.tree_errors(answers.final(answers.outputs[0]), answers.graphs, depths)
     binned = depth.bin_depths(table)
@@ -227,7 +228,7 @@ def find_tree_errors(answers: Answers) -> Finding:
         "the counts at every depth.",
         table=table,
         shown=pointers.sum_tree_errors(table),
-        draw=lambda ax: figures.draw_tree_errors(binned, ax, depth.MEANING[answers.task]),
+        draw=(lambda ax: figures.draw_tree_errors(binned, ax, meaning)) if table["wrong"].any() else None,
     )
 
 
@@ -258,7 +259,7 @@ def _overview(task: str, table: pd.DataFrame, trained: tuple[int, int] | None) -
     return Finding(
         name="overview",
         title="Score by loop iteration, all sets",
-        subtitle=f"{task}: {', '.join(sets)}",
+        subtitle=f"{task}, {len(sets)} test sets",
         text="The official score of the final answers, its 95% bootstrap interval over graphs, and the share "
         "of graphs with every entry right. The CSV has every loop.",
         table=table,
