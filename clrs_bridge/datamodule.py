@@ -14,10 +14,11 @@ from torch_geometric.data import Data
 
 from clrs_bridge.dataset import CLRSDataset
 from clrs_bridge.samplers import OFFICIAL_SPLITS
-from clrs_bridge.steps import Pool, StepBatches, StepLoader, Stream, derive_seed
+from clrs_bridge.stream import Stream
 from clrs_bridge.tasks import get_task
 from graphalgo.batch import Output
 from graphalgo.errors import InputError
+from graphalgo.steps import Pool, StepBatches, StepLoader, derive_seed
 from graphalgo.store import load_graphs
 
 _OFFICIAL = OFFICIAL_SPLITS["test"]
@@ -67,7 +68,7 @@ class CLRSDataModule(pl.LightningDataModule):
     """Graphs of one CLRS task: small ones to train on, fresh ones to validate on, larger ones to test on.
 
     Training goes by steps: the batch of step t depends on the seed and t alone, whatever the number of
-    workers and however often the run was stopped and resumed (see :mod:`clrs_bridge.steps`). With a pool, an
+    workers and however often the run was stopped and resumed (see :mod:`graphalgo.steps`). With a pool, an
     epoch is one pass over it; with a stream, an epoch is the whole run. On several devices each takes its own
     share of the training batch and all of the validation graphs.
 
