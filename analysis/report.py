@@ -15,10 +15,24 @@ from analysis import depth, figures, margin, pointers, scores
 from analysis.answers import Answers, read_answers
 from analysis.rates import with_rates
 from analysis.tables import as_markdown, as_text
+from graphalgo.errors import InputError
 from graphalgo.store import atomic_write
 
 WORST_GRAPHS = 5
 """Rows of the table of single graphs that are shown; its CSV has all."""
+
+NEEDS = {
+    "bfs": {"pi", "s"},
+    "dfs": {"pi"},
+    "strongly_connected_components": {"scc_id"},
+    "mst_kruskal": {"in_mst", "edge_weight"},
+    "mst_prim": {"pi", "s", "edge_weight"},
+    "bellman_ford": {"pi", "s", "edge_weight"},
+    "dijkstra": {"pi", "s", "edge_weight"},
+    "dag_shortest_paths": {"pi", "s", "edge_weight"},
+    "floyd_warshall": {"Pi", "edge_weight"},
+}
+"""Attributes of the graphs that the analyses of a task read, beside ``edge_index``."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,17 @@ def find(answers: Answers, trained: tuple[int, int] | None = None) -> Iterator[F
     Args:
         answers: the answers of one set.
         trained: fewest and most loops of a training step, if known.
+
+    Raises:
+        InputError: the graphs lack an attribute that the analyses of this task need.
     """
+    needed = NEEDS.get(answers.task, set())
+    missing = sorted({name for graph in answers.graphs for name in needed if name not in graph})
+    if missing:
+        raise InputError(
+            f"set {answers.set!r}: the analyses of {answers.task!r} need graphs with "
+            f"{', '.join(sorted(needed))}, and there is no {', '.join(missing)}; give a task of your own a name of its own"
+        )
     if answers.task in depth.MEANING:
         yield from find_depths(answers)
     for definition in margin.MARGINS.get(answers.task, ()):

@@ -83,6 +83,12 @@ def test_an_unknown_task_gets_the_generic_analyses():
     assert found[0].table["score"].tolist() == [1.0] * 9
 
 
+def test_a_clrs_name_for_another_task_is_refused():
+    other = SimpleNamespace(name="bfs", outputs=(Output("parent", "node", "pointer"),))
+    with pytest.raises(InputError, match="no pi, s; give a task of your own a name of its own"):
+        findings(fakes.answers(other, [fakes.graph(2, [(0, 1)], parent=[0, 0])]))
+
+
 def test_margins_are_left_out_where_weights_are_not_positive():
     graph = fakes.graph(2, [(0, 1)], [-0.5], source=0, pi=[0, 0])
     names = [finding.name for finding in findings(fakes.answers(TASKS["bellman_ford"], [graph]))]
