@@ -130,7 +130,8 @@ def find(answers: Answers, trained: tuple[int, int] | None = None) -> Iterator[F
     if missing:
         raise InputError(
             f"set {answers.set!r}: the analyses of {answers.task!r} need graphs with "
-            f"{', '.join(sorted(needed))}, and there is no {', '.join(missing)}; give a task of your own a name of its own"
+            f"{', '.join(sorted(needed))}, and there is no {', '.join(missing)}; "
+            "give a task of your own a name of its own"
         )
     if answers.task in depth.MEANING:
         yield from find_depths(answers)
