@@ -4,6 +4,8 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 DEMO_DIR ?= runs/demo
 DEMO_FLAGS ?=
+BENCH_DIR ?= runs/bench
+BENCH_FLAGS ?=
 TEST_FLAGS ?=
 
 BIN := .venv/bin
@@ -18,7 +20,7 @@ help:
 	@echo 'make test      run the tests (TEST_FLAGS, for example TEST_FLAGS=--slow)'
 	@echo 'make lint      check style and format'
 	@echo 'make format    put the code into its format'
-	@echo 'make bench     run the benchmarks'
+	@echo 'make bench     run the benchmarks (BENCH_DIR, BENCH_FLAGS, for example BENCH_FLAGS=--quick)'
 	@echo 'make clean     remove caches and build leftovers; .venv, runs/ and data/ stay'
 
 install: $(INSTALLED)
