@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 
 from graphalgo.blocks import PairBlock, rms_norm
 from graphalgo.loop import LoopedBlock, StackedBlocks
@@ -215,3 +216,18 @@ def test_stack_has_weights_of_its_own_in_each_block():
     stack = StackedBlocks([block_of(some_mixers()) for _ in range(3)])
     one = sum(parameter.numel() for parameter in stack.blocks[0].parameters())
     assert sum(parameter.numel() for parameter in stack.parameters()) == 3 * one
+
+
+# Compilation
+
+
+def test_block_compiles_once_for_all_sizes(types_unchecked, generator):
+    """Batches of several graphs of several vertices share one graph of operations, without a break."""
+    block = PairBlock(4, [OrJoin(4, 2), PowerMean(4, 2), TriangleAttention(4, 4, num_heads=2)])
+    counter = CompileCounter()
+    compiled = torch.compile(block, dynamic=True, fullgraph=True, backend=counter)
+    for sizes in ([3, 2], [5, 4, 2], [7, 7], [9, 2, 2, 2], [2, 1], [16] * 8):
+        mask = laws.vertex_mask(sizes)
+        z = laws.random_pairs(mask, 4, generator, dtype=torch.float32)
+        laws.assert_close(compiled(z, mask), block(z, mask), dtype=torch.float32)
+    assert counter.frame_count == 1
