@@ -82,6 +82,7 @@ def _quiet() -> None:
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*GPU available but not used.*",
+        r".*callbacks used to create the checkpoint need to be provided.*",
     ):
         warnings.filterwarnings("ignore", message)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)

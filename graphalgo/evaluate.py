@@ -1,4 +1,4 @@
-"""TestReport: scores a tested model, writes predictions and the graphs they are about, prints a table."""
+"""What a test and a prediction leave in the run folder: scores, predictions, graphs; and a printed table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from rich.console import Console
 from rich.table import Table
 
-from graphalgo.batch import PairBatch
+from graphalgo.batch import NOT_SCORED, PairBatch
 from graphalgo.errors import InputError
 from graphalgo.metrics import OfficialScore
 from graphalgo.module import PairModule, StepAnswer
@@ -104,6 +105,68 @@ class TestReport(pl.Callback):
             shutil.rmtree(self.partial, ignore_errors=True)
 
 
+class PredictReport(pl.Callback):
+    """Writes the final answers for a user's own graphs to ``RUN/predict/predictions.parquet``.
+
+    The table is that of :mod:`graphalgo.predictions`; the set is called ``predict``, graphs count from 0 in
+    the order of the file, and the target is -1 where a graph is not labelled.
+
+    Args:
+        run_dir: the run folder.
+    """
+
+    SET = "predict"
+
+    def __init__(self, run_dir: str | Path):
+        super().__init__()
+        self.path = Path(run_dir) / "predict" / "predictions.parquet"
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: PairModule) -> None:
+        """Opens the table."""
+        self.writer = PredictionsWriter(self.path, task=pl_module.task, outputs=pl_module.outputs)
+        self.seen = 0
+
+    def on_predict_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: PairModule,
+        outputs: StepAnswer,
+        batch: PairBatch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Writes one batch."""
+        batch = batch.to("cpu")
+        pairs = batch.mask[:, :, None] & batch.mask[:, None, :]
+        for output in pl_module.outputs:
+            decision = outputs.decision[output.name].cpu()
+            real = {1: torch.ones_like(batch.mask[:, 0]), 2: batch.mask, 3: pairs}[decision.dim()]
+            unknown = torch.full_like(decision, NOT_SCORED)
+            self.writer.write(
+                set_name=self.SET,
+                first_graph=self.seen,
+                loop=outputs.loop,
+                output=output,
+                prediction=decision,
+                target=batch.targets.get(output.name, unknown),
+                confidence=outputs.confidence[output.name].cpu(),
+                where=real,
+            )
+        self.seen += batch.num_graphs
+
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: PairModule) -> None:
+        """Closes the table and says where it is."""
+        self.writer.close()
+        print(f"answers for {self.seen} graphs: {self.path}")
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Leaves an earlier table as it was."""
+        if hasattr(self, "writer"):
+            self.writer.abandon()
+
+
 def print_scores(rows: list[dict[str, Any]]) -> None:
     """Prints rows of ``scores.json``; scores in percent."""
     table = Table(title="Scores in percent; 95% interval over graphs")
@@ -122,4 +185,5 @@ def print_scores(rows: list[dict[str, Any]]) -> None:
             f"{100 * row['score_low']:.1f}–{100 * row['score_high']:.1f}",
             f"{100 * row['exact']:.1f}",
         )
-    Console().print(table)
+    console = Console()
+    Console(width=max(console.width, 110)).print(table)

@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+from jsonargparse import ArgumentError
 from lightning.pytorch.callbacks import ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from graphalgo.errors import InputError
-from graphalgo.evaluate import TestReport
+from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
 from graphalgo.run import describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
+
+
+def _input_error(error: BaseException | None) -> InputError | None:
+    """The InputError among the causes of an error."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 class SaveRun(SaveConfigCallback):
@@ -41,6 +49,7 @@ class GraphalgoCLI(LightningCLI):
     def run_command(cls, command: str, args: list[str]) -> GraphalgoCLI:
         """Runs one command with its command-line arguments."""
         program, sys.argv = sys.argv, ["graphalgo", command, *args]
+        raising = {"exit_on_error": False}
         try:
             return cls(
                 PairModule,
@@ -49,8 +58,15 @@ class GraphalgoCLI(LightningCLI):
                 save_config_callback=SaveRun,
                 seed_everything_default=0,
                 auto_configure_optimizers=False,
-                parser_kwargs={"default_env": False},
+                parser_kwargs=raising | {name: raising for name in cls.subcommands()},
             )
+        except ArgumentError as error:
+            reason = _input_error(error) or InputError(f"{error}\nsee `graphalgo {command} --help`")
+            raise reason from error
+        except ValueError as error:  # jsonargparse wraps what a class refuses
+            if (reason := _input_error(error)) is None:
+                raise
+            raise reason from error
         finally:
             sys.argv = program
 
@@ -108,6 +124,8 @@ class GraphalgoCLI(LightningCLI):
             kwargs["logger"] = False
         if self.subcommand == "test":
             callbacks.append(TestReport(run_dir))
+        if self.subcommand == "predict":
+            callbacks.append(PredictReport(run_dir))
         if not sys.stderr.isatty() and trainer_config.get("enable_progress_bar") is not False:
             callbacks.append(TQDMProgressBar(refresh_rate=500))
         kwargs["callbacks"] = [*(trainer_config.get("callbacks") or []), *callbacks]
@@ -167,4 +185,10 @@ class GraphalgoCLI(LightningCLI):
 
     def predict(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Answers for the user's own graphs."""
-        raise InputError("predict is not ready")
+        self.trainer.predict(
+            model,
+            datamodule=datamodule,
+            ckpt_path=self.checkpoint_path(),
+            weights_only=True,
+            return_predictions=False,
+        )

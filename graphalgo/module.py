@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
+import yaml
+from jsonargparse import ArgumentParser
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from graphalgo.batch import Output, PairBatch, ToPairBatch
 from graphalgo.errors import InputError
 from graphalgo.losses import output_loss
 from graphalgo.metrics import OfficialScore, decide
 from graphalgo.model import PairModel
+from graphalgo.run import load_checkpoint
 
 
 @dataclass
@@ -81,6 +87,57 @@ class PairModule(pl.LightningModule):
         if compile_block:
             torch._dynamo.config.fail_on_recompile_limit_hit = True
             self.model.loop.compile_blocks()
+
+    @classmethod
+    def from_run(cls, run_dir: str | Path, checkpoint: str = "last") -> PairModule:
+        """The trained module of a run folder, ready to answer.
+
+        The folder's ``config.yaml`` names the classes that are made: load runs of people you trust.
+
+        Args:
+            run_dir: a run folder of ``graphalgo fit``.
+            checkpoint: ``"last"`` or ``"best"``.
+
+        Raises:
+            InputError: if the folder holds no run, or its checkpoint cannot be loaded.
+        """
+        config = Path(run_dir) / "config.yaml"
+        if not config.is_file():
+            raise InputError(f"{run_dir} is not a run folder: it has no config.yaml")
+        saved = load_checkpoint(Path(run_dir) / "checkpoints" / f"{checkpoint}.ckpt")
+        identity = dict(saved.get("graphalgo") or {})
+        if "task" not in identity:
+            raise InputError(f"the checkpoint of {run_dir} does not say which task it is for")
+        settings = yaml.safe_load(config.read_text())["model"]
+        parser = ArgumentParser(exit_on_error=False)
+        parser.add_class_arguments(cls, "model", skip={"to_pairs"}, instantiate=False)
+        task = identity.pop("task")
+        outputs = [Output(*output) for output in identity.pop("outputs")]
+        parsed = parser.parse_object({"model": settings | {"task": task}})
+        chosen = parser.instantiate_classes(parsed).model
+        module = cls(to_pairs=ToPairBatch(outputs=outputs, **identity), **vars(chosen))
+        module.load_state_dict(saved["state_dict"])
+        return module.eval()
+
+    def answer(self, graphs: Data | Sequence[Data], num_steps: int | None = None) -> list[dict[str, Tensor]]:
+        """Answers for graphs as the model's own task describes them.
+
+        Args:
+            graphs: one graph or several, with the attributes of ``self.to_pairs``; labels are not needed.
+            num_steps: iterations; ``test_loops`` by default.
+
+        Returns:
+            For each graph and output the decision: ``(n,)`` for node outputs, ``(n, n)`` for edge outputs,
+            one number for a mask_one.
+        """
+        batch = self.to_pairs(graphs).to(self.device)
+        with torch.inference_mode():
+            logits = self(batch, num_steps)
+        answers: list[dict[str, Tensor]] = []
+        for g, n in enumerate(batch.num_nodes.tolist()):
+            decisions = {out.name: decide(out, logits[out.name])[g].cpu() for out in self.outputs}
+            answers.append({name: value[(slice(n),) * value.dim()] for name, value in decisions.items()})
+        return answers
 
     def forward(self, batch: PairBatch, num_steps: int | None = None) -> dict[str, Tensor]:
         """Logits of every output after ``num_steps`` iterations (``test_loops`` if not given)."""

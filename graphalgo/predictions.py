@@ -14,8 +14,9 @@ prediction int32    answer, of the same kind
 confidence float32  probability the model gave to its answer
 ========== ======== =====================================================================================
 
-``set`` and ``output`` are dictionary-encoded. The schema's metadata holds ``task`` and, as JSON, ``outputs``:
-a list of [name, location, type]. The final answers of a set are the rows of its largest ``loop``.
+A target of -1 is not known (``graphalgo predict``). ``set`` and ``output`` are dictionary-encoded. The
+schema's metadata holds ``task`` and, as JSON, ``outputs``: a list of [name, location, type]. The final answers
+of a set are the rows of its largest ``loop``.
 """
 
 import contextlib
@@ -89,12 +90,13 @@ class PredictionsWriter:
         prediction: Tensor,
         target: Tensor,
         confidence: Tensor,
+        where: Tensor | None = None,
     ) -> None:
         """Add the answers of one batch to one output after one loop step.
 
         All three tensors have the shape of the targets in a :class:`~graphalgo.batch.PairBatch`: (b,) for
         mask_one, (b, n) for other node outputs, (b, n, n) for edge outputs. Entries whose target is -1
-        (padding included) are left out.
+        (padding included) are left out, unless ``where`` says otherwise.
 
         Args:
             set_name: the test set.
@@ -104,8 +106,9 @@ class PredictionsWriter:
             prediction: answers.
             target: truth.
             confidence: probability of each answer, in [0, 1].
+            where: True at the entries to write, if not at those with a target.
         """
-        at = (target != NOT_SCORED).nonzero(as_tuple=True)
+        at = (target != NOT_SCORED if where is None else where).nonzero(as_tuple=True)
         axes = [axis.cpu().numpy().astype(np.int32) for axis in at]
         nowhere = np.full(len(axes[0]), -1, np.int32)
         b, i, j = (axes + [nowhere, nowhere])[:3]
