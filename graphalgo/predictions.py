@@ -15,8 +15,8 @@ confidence float32  probability the model gave to its answer
 ========== ======== =====================================================================================
 
 A target of -1 is not known (``graphalgo predict``). ``set`` and ``output`` are dictionary-encoded. The
-schema's metadata holds ``task`` and, as JSON, ``outputs``: a list of [name, location, type]. The final answers
-of a set are the rows of its largest ``loop``.
+schema's metadata holds ``task`` and, as JSON, ``outputs``: a list of [name, location, type]. The final
+answers of a set are the rows of its largest ``loop``.
 """
 
 import contextlib
