@@ -14,10 +14,20 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from graphalgo.batch import NOT_SCORED, Output
+from graphalgo.errors import InputError
 
 
 def decide(output: Output, logits: Tensor) -> Int[Tensor, "*entries"]:
-    """The answer: the first choice with the largest logit, or whether the logit of yes is above 0."""
+    """The answer: the first choice with the largest logit, or whether the logit of yes is above 0.
+
+    Raises:
+        InputError: if a logit is NaN.
+    """
+    if bool(logits.isnan().any()):
+        raise InputError(
+            f"the model's answers to {output.name!r} are NaN: the training has diverged; train again with a "
+            "lower learning rate or with gradient clipping"
+        )
     return (logits > 0).long() if output.type == "mask" else logits.argmax(dim=-1)
 
 

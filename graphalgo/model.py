@@ -39,8 +39,8 @@ class PairModel(nn.Module):
         self.readouts = nn.ModuleDict({out.name: readout_for(out, loop.width) for out in self.outputs})
 
     def start(self, batch: PairBatch) -> Tensor:
-        """The pair state before the first iteration."""
-        return self.encode(batch.x) * pair_mask(batch.mask)
+        """The pair state before the first iteration; kept in the features' precision under autocast."""
+        return self.encode(batch.x).to(batch.x.dtype) * pair_mask(batch.mask)
 
     def read(self, z: Tensor, mask: Tensor) -> dict[str, Tensor]:
         """Logits of every output from a pair state."""

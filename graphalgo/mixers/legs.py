@@ -24,7 +24,7 @@ def sum_over_middle(
     """
     a = a * mask[:, None, :, None]
     a_bcik, b_bckj = a.permute(0, 3, 1, 2), b.permute(0, 3, 1, 2)
-    return torch.matmul(a_bcik, b_bckj).permute(0, 2, 3, 1) * pair_mask(mask)
+    return torch.matmul(a_bcik, b_bckj).permute(0, 2, 3, 1).masked_fill(~pair_mask(mask), 0)
 
 
 def pair_mask(mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n n 1"]:

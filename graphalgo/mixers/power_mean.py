@@ -5,6 +5,8 @@ Axes: b graph, i row, j column, k middle, c channel.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -31,23 +33,33 @@ def power_mean(
         mask: True at real vertices; n counts them, others are never in the middle, their pairs come out 0.
 
     Returns:
-        Values in (0, 1]. The largest x of row u and the largest y of column v are taken out of the sum, so
-        nothing overflows; a mean smaller than exp(-80/β) of their product is returned as that, with gradient
-        only through the two maxima.
+        Values in (0, 1], in float32 or wider, whatever autocast says. The largest x of row u and the largest
+        y of column v are taken out of the sum, and the rest is raised to use the whole range of the
+        floating-point type: nothing overflows, and only a mean of less than exp(-120/β) of the product of
+        the two maxima (exp(-1050/β) in float64) is too small. It is returned as about that bound, with
+        gradient through the maxima.
 
     Cost: one n×n matrix product a channel.
     Source: the pair-state layers of the seed document, "power mean".
     """
+    with torch.autocast(log_x.device.type, enabled=False):
+        dtype = torch.promote_types(log_x.dtype, torch.float32)
+        return _power_mean(log_x.to(dtype), log_y.to(dtype), beta.to(dtype), mask)
+
+
+def _power_mean(log_x: Tensor, log_y: Tensor, beta: Tensor, mask: Tensor) -> Tensor:
     real_k = mask[:, None, :, None]
-    floor = torch.finfo(log_x.dtype).min
-    top_x = log_x.masked_fill(~real_k, floor).amax(dim=2, keepdim=True)
-    top_y = log_y.masked_fill(~real_k.transpose(1, 2), floor).amax(dim=1, keepdim=True)
-    x = (beta * (log_x - top_x).clamp(max=0)).exp()
-    y = (beta * (log_y - top_y).clamp(max=0)).exp()
-    n = mask.sum(dim=1).to(x.dtype)[:, None, None, None]
-    mean = sum_over_middle(x, y, mask) / n
-    log_mean = mean.clamp(min=2e-35).log() / beta + top_x + top_y
-    return log_mean.exp() * pair_mask(mask)
+    info = torch.finfo(log_x.dtype)
+    top_x = log_x.masked_fill(~real_k, info.min).amax(dim=2, keepdim=True)
+    top_y = log_y.masked_fill(~real_k.transpose(1, 2), info.min).amax(dim=1, keepdim=True)
+    # Raised by `lift`, e^8 terms do not overflow; nor does the gradient, e^lift / least.
+    lift = (math.log(info.max) - 8) / 2
+    least = math.exp(-lift)
+    x = (beta * (log_x - top_x).clamp(max=0) + lift).exp()
+    y = (beta * (log_y - top_y).clamp(max=0) + lift).exp()
+    log_n = mask.sum(dim=1).to(x.dtype).log()[:, None, None, None]
+    log_mean = sum_over_middle(x, y, mask).clamp(min=least).log() - (2 * lift + log_n)
+    return (log_mean / beta + top_x + top_y).exp() * pair_mask(mask)
 
 
 class PowerMean(nn.Module):

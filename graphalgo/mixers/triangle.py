@@ -45,21 +45,19 @@ def triangle_attention(
     if chunk is None or chunk >= n:
         out = _rows(q, k, v1, v2, mask)
     else:
-        run = checkpoint if torch.is_grad_enabled() else _call
-        out = torch.cat(
-            [run(_rows, *rows, mask, use_reentrant=False) for rows in _split(q, k, v1, v2, chunk)], dim=1
-        )
+        out = _chunked_rows(q, k, v1, v2, mask, chunk)
     real = mask[:, :, None] & mask[:, None, :]
     return out.flatten(3) * real.unsqueeze(-1)
 
 
-def _split(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor, chunk: int):
-    for q_rows, v1_rows in zip(q.split(chunk, dim=1), v1.split(chunk, dim=1), strict=True):
-        yield q_rows, k, v1_rows, v2
-
-
-def _call(function, *args, use_reentrant: bool):
-    return function(*args)
+@torch.compiler.disable  # the number of chunks depends on n: compiled, it would be compiled for every size
+def _chunked_rows(q: Tensor, k: Tensor, v1: Tensor, v2: Tensor, mask: Tensor, chunk: int) -> Tensor:
+    rows = zip(q.split(chunk, dim=1), v1.split(chunk, dim=1), strict=True)
+    if torch.is_grad_enabled():
+        parts = [checkpoint(_rows, q_i, k, v1_i, v2, mask, use_reentrant=False) for q_i, v1_i in rows]
+    else:
+        parts = [_rows(q_i, k, v1_i, v2, mask) for q_i, v1_i in rows]
+    return torch.cat(parts, dim=1)
 
 
 def _rows(
