@@ -40,7 +40,7 @@ def power_mean(
         gradient through the maxima.
 
     Cost: one n×n matrix product a channel.
-    Source: "Attention Is Only as Good as Its Witnesses", chapter 2; power mean in docs/layers.md.
+    Source: "Attention Is Only as Good as Its Witnesses"; power mean in docs/layers.md.
     """
     with torch.autocast(log_x.device.type, enabled=False):
         dtype = torch.promote_types(log_x.dtype, torch.float32)

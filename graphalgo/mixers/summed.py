@@ -25,7 +25,7 @@ def summed(
         mask: True at real vertices; n counts them, others are never in the middle, their pairs come out 0.
 
     Cost: one n×n matrix product a channel.
-    Source: "Attention Is Only as Good as Its Witnesses", chapter 2; summed in docs/layers.md.
+    Source: "Attention Is Only as Good as Its Witnesses"; summed in docs/layers.md.
     """
     n = mask.sum(dim=1).to(a.dtype)[:, None, None, None]
     return sum_over_middle(a, b, mask) * n.rsqrt()
