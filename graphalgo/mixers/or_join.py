@@ -39,7 +39,7 @@ def or_join(
         Values in [0, 1), c channels. Computed with expm1, exact for small sums.
 
     Cost: one n×n matrix product a channel and term.
-    Source: "Attention Is Only as Good as Its Witnesses"; OR join in docs/layers.md (noisy OR of Pearl 1988).
+    Source: "Attention Is Only as Good as Its Witnesses"; OR join in docs/layers.md (Pearl's noisy OR).
     """
     if len(flip) > 1 or tuple(flip[0]) != STRAIGHT:
         a = _turn(a, [first for first, _ in flip])
