@@ -39,7 +39,7 @@ def triangle_attention(
         The heads' values one after another, c = h·d channels.
 
     Cost: b·h·n³·(2d + 3d) operations; memory b·n²·h·d for each row of a chunk.
-    Source: "Attention Is Only as Good as Its Witnesses"; triangle attention in docs/layers.md (as in AlphaFold 2 and FloydNet).
+    Source: "Attention Is Only as Good as Its Witnesses"; triangle attention in docs/layers.md.
     """
     n = q.size(1)
     if chunk is None or chunk >= n:
