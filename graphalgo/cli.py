@@ -69,7 +69,7 @@ def lightning(command: str, args: list[str]) -> Any:
     _quiet()
     from graphalgo.lightning_cli import GraphalgoCLI
 
-    return GraphalgoCLI.run_command(command, resolve_configs(command, list(args)))
+    return GraphalgoCLI.run_command(command, list(args))
 
 
 def _quiet() -> None:
@@ -89,9 +89,9 @@ def _quiet() -> None:
     logging.getLogger("lightning.fabric.utilities.seed").setLevel(logging.WARNING)
 
 
-def resolve_configs(command: str, args: list[str]) -> list[str]:
-    """Finds configs by their short name, and the config of a run folder."""
-    given = False
+def resolve_arguments(command: str, args: list[str]) -> list[str]:
+    """Finds configs by their short name, and the config of a run folder; lets lists replace the config's."""
+    args, given = _afresh(args), False
     for at, arg in enumerate(args):
         if arg in ("--config", "-c") and at + 1 < len(args):
             args[at + 1], given = find_config(args[at + 1]), True
@@ -108,6 +108,21 @@ def resolve_configs(command: str, args: list[str]) -> list[str]:
             f"{run_dir} is not a run folder: it has no config.yaml; train one with `graphalgo fit`"
         )
     return ["--config", str(config), *args]
+
+
+def _afresh(args: list[str]) -> list[str]:
+    """Puts ``--name null`` before every ``--name [{...}]``.
+
+    Without it, jsonargparse fills in what the list's entries leave out from the entries of the config's list.
+    """
+    out: list[str] = []
+    for at, arg in enumerate(args):
+        name, equals, value = arg.partition("=")
+        value = value if equals else args[at + 1] if at + 1 < len(args) else ""
+        if name.startswith("--") and value.lstrip().startswith("["):
+            out += [name, "null"] if "{" in value else []
+        out.append(arg)
+    return out
 
 
 def _option(args: list[str], name: str) -> str | None:

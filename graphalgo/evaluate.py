@@ -92,8 +92,12 @@ class TestReport(pl.Callback):
             self.rows.append(row | {"loops": pl_module.test_loops} | score.compute())
         with atomic_write(self.partial / "scores.json") as path:
             path.write_text(json.dumps(self.rows, indent=2) + "\n")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        replaced = self.folder.with_name(".test.replaced")
+        shutil.rmtree(replaced, ignore_errors=True)
+        if self.folder.exists():
+            self.folder.rename(replaced)
         self.partial.rename(self.folder)
+        shutil.rmtree(replaced, ignore_errors=True)
         print_scores(self.rows)
 
     def on_exception(

@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import tensorboard.compat
 from jsonargparse import ArgumentError
 from lightning.pytorch.callbacks import ModelCheckpoint, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
+from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
 from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
 from graphalgo.run import describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
+
+# TensorBoard imports all of TensorFlow where it is installed, seconds and notices, unless it finds this module.
+sys.modules["tensorboard.compat.notf"] = tensorboard.compat
 
 
 def _input_error(error: BaseException | None) -> InputError | None:
@@ -98,6 +103,15 @@ class GraphalgoCLI(LightningCLI):
         parser.link_arguments("data.task", "model.task", apply_on="instantiate")
         parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
         parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)
+
+    def parse_arguments(self, parser: Any, args: Any) -> None:
+        """Parses the command line with its configs found; ``sys.argv`` stays as it was given."""
+        given = sys.argv
+        sys.argv = [*given[:2], *resolve_arguments(given[1], given[2:])]
+        try:
+            super().parse_arguments(parser, args)
+        finally:
+            sys.argv = given
 
     @property
     def settings(self) -> Any:
