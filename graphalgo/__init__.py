@@ -6,6 +6,7 @@ from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.mixers import OrJoin, PowerMean, Summed, TriangleAttention
 from graphalgo.model import PairModel
+from graphalgo.module import PairModule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "PairBatch",
     "PairBlock",
     "PairModel",
+    "PairModule",
     "PowerMean",
     "StackedBlocks",
     "Summed",

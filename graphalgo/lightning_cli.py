@@ -20,7 +20,7 @@ from graphalgo.module import PairModule
 from graphalgo.run import describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
 
-# TensorBoard imports all of TensorFlow where it is installed, seconds and notices, unless it finds this module.
+# TensorBoard imports all of TensorFlow where it is installed (seconds, notices) unless it finds this module.
 sys.modules["tensorboard.compat.notf"] = tensorboard.compat
 
 
@@ -180,7 +180,7 @@ class GraphalgoCLI(LightningCLI):
             ckpt_path = str(self.last_checkpoint)
         self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
         if not self.trainer.fast_dev_run and not self.trainer.interrupted:
-            self.trainer.save_checkpoint(self.last_checkpoint)
+            self.trainer.save_checkpoint(self.last_checkpoint, weights_only=False)
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""
