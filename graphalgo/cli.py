@@ -24,7 +24,7 @@ usage: graphalgo COMMAND [options]
 Train a looped pair-state block on a graph-algorithm task, test it on larger graphs, see where it errs.
 
   graphalgo fit --config clrs/bellman_ford --run_dir runs/bf     train; the run folder holds all of it
-  graphalgo fit --config clrs/bellman_ford --run_dir runs/bf --resume true      go on after a stop
+  graphalgo fit --run_dir runs/bf --resume true      go on after a stop
   graphalgo validate --run_dir runs/bf        score on the validation graphs
   graphalgo test --run_dir runs/bf            score on the test sets, write predictions.parquet
   graphalgo predict --run_dir runs/bf --data.predict_graphs my.safetensors      answers for your own graphs
@@ -67,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 def lightning(command: str, args: list[str]) -> Any:
     """Runs fit, validate, test or predict with command-line arguments; returns the LightningCLI."""
     _quiet()
+    import clrs_bridge  # noqa: F401  (so that --help knows its data module)
     from graphalgo.lightning_cli import GraphalgoCLI
 
     return GraphalgoCLI.run_command(command, list(args))
@@ -77,12 +78,15 @@ def _quiet() -> None:
     import logging
 
     for message in (
+        r"\s*By default only one JsonargparseDeprecationWarning",
+        r"\s*(``|skip_none).*was deprecated in v4",  # names of jsonargparse that LightningCLI goes by
         r".*does not have many workers.*",
         r".*number of training batches.*smaller than the logging interval.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*GPU available but not used.*",
         r".*callbacks used to create the checkpoint need to be provided.*",
+        r".*You're using the WeightAveraging callback, but loading a checkpoint outside.*",
     ):
         warnings.filterwarnings("ignore", message)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
@@ -97,7 +101,8 @@ def resolve_arguments(command: str, args: list[str]) -> list[str]:
             args[at + 1], given = find_config(args[at + 1]), True
         elif arg.startswith("--config="):
             args[at], given = f"--config={find_config(arg.removeprefix('--config='))}", True
-    if command == "fit" or given or "--help" in args or "-h" in args:
+    starts = command == "fit" and (_option(args, "--resume") or "false").lower() == "false"
+    if starts or given or "--help" in args or "-h" in args:
         return args
     run_dir = _option(args, "--run_dir")
     if run_dir is None:
@@ -107,7 +112,7 @@ def resolve_arguments(command: str, args: list[str]) -> list[str]:
         raise InputError(
             f"{run_dir} is not a run folder: it has no config.yaml; train one with `graphalgo fit`"
         )
-    return ["--config", str(config), *args]
+    return ["--config", find_config(str(config)), *args]
 
 
 def _afresh(args: list[str]) -> list[str]:
@@ -136,7 +141,10 @@ def _option(args: list[str], name: str) -> str | None:
 
 def find_config(name: str) -> str:
     """The path of a config: a file, or the short name of one that comes with the package."""
+    from graphalgo.run import read_config
+
     if os.path.isfile(name):
+        read_config(name)  # the parser would not say which file is damaged
         return name
     packaged = CONFIGS / f"{name.removesuffix('.yaml')}.yaml"
     if packaged.is_file():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import tensorboard.compat
+import torch
 from jsonargparse import ArgumentError
-from lightning.pytorch.callbacks import ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.plugins.io import CheckpointIO, TorchCheckpointIO
+from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
@@ -31,8 +35,69 @@ def _input_error(error: BaseException | None) -> InputError | None:
     return error
 
 
+def _as_list(value: Any) -> list:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _seed(value: Any) -> int:
+    """The setting ``seed_everything`` as the seed of model and data."""
+    if isinstance(value, bool) or not 0 <= value < 2**32:
+        raise InputError(f"seed_everything must be a whole number from 0 to {2**32 - 1}, got {value}")
+    return value
+
+
+class WholeCheckpoints(TorchCheckpointIO):
+    """Writes checkpoints so that their name always shows the old one or the whole new one.
+
+    Lightning's own way is whole only if the folder for temporary files is on the disk of the run folder.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Writes beside the file, then renames."""
+        with atomic_write(path) as temporary:
+            torch.save(checkpoint, temporary)
+
+
+class KeepLast(pl.Callback):
+    """Writes ``last.ckpt`` when training ends, and lets run folders be moved.
+
+    It must come first: weight averaging replaces the trained weights by their mean at the end, and a run that
+    is made longer goes on from the trained ones.
+
+    Args:
+        folder: the run folder's ``checkpoints``.
+    """
+
+    def __init__(self, folder: Path):
+        super().__init__()
+        self.folder = folder
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """See the class."""
+        if not trainer.fast_dev_run:
+            trainer.save_checkpoint(self.folder / "last.ckpt", weights_only=False)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Without it a moved run would forget how good its best checkpoint is."""
+        here = str(self.folder.resolve())
+        for name, state in checkpoint.get("callbacks", {}).items():
+            before = state.get("dirpath") if isinstance(state, dict) else None
+            if before and before != here:
+                checkpoint["callbacks"][name] = _moved(state, before, here)
+
+
+def _moved(state: Any, before: str, here: str) -> Any:
+    """A callback's state with the folder that it names, in keys too, replaced."""
+    if isinstance(state, dict):
+        return {_moved(key, before, here): _moved(value, before, here) for key, value in state.items()}
+    inside = isinstance(state, str) and f"{state}/".startswith(f"{before}/")
+    return here + state.removeprefix(before) if inside else state
+
+
 class SaveRun(SaveConfigCallback):
-    """Writes config.yaml and run.json into the run folder when training starts."""
+    """Writes run.json and config.yaml into the run folder when training starts."""
 
     def __init__(self, parser: Any, config: Any, **_: Any):
         super().__init__(parser, config, save_to_log_dir=False)
@@ -41,10 +106,13 @@ class SaveRun(SaveConfigCallback):
         """See the class; other stages leave the folder's config as it is."""
         if stage != "fit":
             return
-        if not self.config.resume:
-            with atomic_write(Path(self.config.run_dir) / "config.yaml") as path:
-                self.parser.save(self.config, path, skip_none=False, overwrite=True, multifile=False)
         describe_run(self.config.run_dir, task=pl_module.task, seed=self.config.seed_everything)
+        config = Path(self.config.run_dir) / "config.yaml"
+        if not config.exists():
+            settings = self.config.clone()
+            settings.resume = False
+            with atomic_write(config) as path:
+                self.parser.save(settings, path, skip_none=False, overwrite=True, multifile=False)
 
 
 class GraphalgoCLI(LightningCLI):
@@ -53,7 +121,8 @@ class GraphalgoCLI(LightningCLI):
     @classmethod
     def run_command(cls, command: str, args: list[str]) -> GraphalgoCLI:
         """Runs one command with its command-line arguments."""
-        program, sys.argv = sys.argv, ["graphalgo", command, *args]
+        # The program's own name stays: Lightning starts it once more for every further device.
+        program, sys.argv = sys.argv, [sys.argv[0], command, *args]
         raising = {"exit_on_error": False}
         try:
             return cls(
@@ -63,7 +132,7 @@ class GraphalgoCLI(LightningCLI):
                 save_config_callback=SaveRun,
                 seed_everything_default=0,
                 auto_configure_optimizers=False,
-                parser_kwargs=raising | {name: raising for name in cls.subcommands()},
+                parser_kwargs=raising | {"prog": "graphalgo"} | {name: raising for name in cls.subcommands()},
             )
         except ArgumentError as error:
             reason = _input_error(error) or InputError(f"{error}\nsee `graphalgo {command} --help`")
@@ -72,6 +141,15 @@ class GraphalgoCLI(LightningCLI):
             if (reason := _input_error(error)) is None:
                 raise
             raise reason from error
+        except MisconfigurationException as error:
+            hint = "; --trainer.accelerator cpu needs no GPU" if "gpu" in str(error).lower() else ""
+            raise InputError(f"the trainer refuses its settings: {str(error).rstrip('.!')}{hint}") from error
+        except SystemExit as error:
+            if isinstance(error, SIGTERMException):  # it would pass for success
+                error.code = 128 + signal.SIGTERM
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
         finally:
             sys.argv = program
 
@@ -101,8 +179,8 @@ class GraphalgoCLI(LightningCLI):
         )
         parser.link_arguments("data.to_pairs", "model.to_pairs", apply_on="instantiate")
         parser.link_arguments("data.task", "model.task", apply_on="instantiate")
-        parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
-        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=int)
+        parser.link_arguments("seed_everything", "model.seed", compute_fn=_seed)
+        parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
         """Parses the command line with its configs found; ``sys.argv`` stays as it was given."""
@@ -128,8 +206,14 @@ class GraphalgoCLI(LightningCLI):
         run_dir = Path(self.settings.run_dir)
         kwargs["default_root_dir"] = str(run_dir)
         trainer_config = dict(self._get(self.config_init, "trainer", default={}))
+        given = _as_list(trainer_config.get("callbacks"))
+        first: list[pl.Callback] = []
         callbacks: list[pl.Callback] = []
         if self.subcommand == "fit":
+            first.append(KeepLast(run_dir / "checkpoints"))
+            plugins = _as_list(trainer_config.get("plugins"))
+            if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
+                kwargs["plugins"] = [*plugins, WholeCheckpoints()]
             if trainer_config.get("logger") in (None, True):
                 csv = CSVLogger(str(run_dir), name="logs")
                 kwargs["logger"] = [csv, TensorBoardLogger(str(run_dir), name="logs", version=csv.version)]
@@ -140,9 +224,10 @@ class GraphalgoCLI(LightningCLI):
             callbacks.append(TestReport(run_dir))
         if self.subcommand == "predict":
             callbacks.append(PredictReport(run_dir))
-        if not sys.stderr.isatty() and trainer_config.get("enable_progress_bar") is not False:
-            callbacks.append(TQDMProgressBar(refresh_rate=500))
-        kwargs["callbacks"] = [*(trainer_config.get("callbacks") or []), *callbacks]
+        has_bar = any(isinstance(callback, ProgressBar) for callback in given)
+        if not has_bar and not sys.stdout.isatty() and trainer_config.get("enable_progress_bar") is not False:
+            first.append(TQDMProgressBar(refresh_rate=500))
+        kwargs["callbacks"] = [*first, *given, *callbacks]
         return super().instantiate_trainer(**kwargs)
 
     def _checkpoints(self, folder: Path) -> list[pl.Callback]:
@@ -164,7 +249,7 @@ class GraphalgoCLI(LightningCLI):
         """The checkpoint that the settings name, checked."""
         name = self.settings.checkpoint
         path = self.last_checkpoint.with_stem(name) if name in ("last", "best") else Path(name)
-        load_checkpoint(path)
+        self.model.check_checkpoint(load_checkpoint(path))
         return str(path)
 
     @property
@@ -176,11 +261,9 @@ class GraphalgoCLI(LightningCLI):
         """Trains, from the last checkpoint if asked to."""
         ckpt_path = None
         if self.settings.resume and self.last_checkpoint.exists():
-            load_checkpoint(self.last_checkpoint)
+            model.check_checkpoint(load_checkpoint(self.last_checkpoint))
             ckpt_path = str(self.last_checkpoint)
         self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
-        if not self.trainer.fast_dev_run and not self.trainer.interrupted:
-            self.trainer.save_checkpoint(self.last_checkpoint, weights_only=False)
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""

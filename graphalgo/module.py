@@ -11,17 +11,17 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-import yaml
-from jsonargparse import ArgumentParser
-from torch import Tensor, nn
+from jsonargparse import ArgumentError, ArgumentParser
+from torch import Tensor
 from torch_geometric.data import Data
 
 from graphalgo.batch import Output, PairBatch, ToPairBatch
 from graphalgo.errors import InputError
+from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.losses import output_loss
 from graphalgo.metrics import OfficialScore, decide
 from graphalgo.model import PairModel
-from graphalgo.run import load_checkpoint
+from graphalgo.run import load_checkpoint, read_config
 
 
 @dataclass
@@ -56,7 +56,7 @@ class PairModule(pl.LightningModule):
 
     def __init__(
         self,
-        loop: nn.Module,
+        loop: LoopedBlock | StackedBlocks,
         to_pairs: ToPairBatch,
         task: str,
         train_loops: tuple[int, int] = (4, 8),
@@ -102,20 +102,22 @@ class PairModule(pl.LightningModule):
             InputError: if the folder holds no run, or its checkpoint cannot be loaded.
         """
         config = Path(run_dir) / "config.yaml"
-        if not config.is_file():
-            raise InputError(f"{run_dir} is not a run folder: it has no config.yaml")
+        settings = read_config(config).get("model")
         saved = load_checkpoint(Path(run_dir) / "checkpoints" / f"{checkpoint}.ckpt")
         identity = dict(saved.get("graphalgo") or {})
         if "task" not in identity:
             raise InputError(f"the checkpoint of {run_dir} does not say which task it is for")
-        settings = yaml.safe_load(config.read_text())["model"]
         parser = ArgumentParser(exit_on_error=False)
         parser.add_class_arguments(cls, "model", skip={"to_pairs"}, instantiate=False)
         task = identity.pop("task")
         outputs = [Output(*output) for output in identity.pop("outputs")]
-        parsed = parser.parse_object({"model": settings | {"task": task}})
-        chosen = parser.instantiate_classes(parsed).model
+        try:
+            parsed = parser.parse_object({"model": {**(settings or {}), "task": task}})
+            chosen = parser.instantiate_classes(parsed).model
+        except (ArgumentError, TypeError) as error:
+            raise InputError(f"the config {config} describes no model: {error}") from error
         module = cls(to_pairs=ToPairBatch(outputs=outputs, **identity), **vars(chosen))
+        module.check_checkpoint(saved)
         module.load_state_dict(saved["state_dict"])
         return module.eval()
 
@@ -181,10 +183,10 @@ class PairModule(pl.LightningModule):
         results = {index: score.compute() for index, score in self.val_scores.items()}
         for index, result in results.items():
             name = names[index] if names else str(index)
-            self.log(f"val/{name}/score", result["score"])
-            self.log(f"val/{name}/exact", result["exact"])
+            self.log(f"val/{name}/score", result["score"], sync_dist=True)
+            self.log(f"val/{name}/exact", result["exact"], sync_dist=True)
         mean = sum(result["score"] for result in results.values()) / len(results)
-        self.log("val/score", mean, prog_bar=True)
+        self.log("val/score", mean, prog_bar=True, sync_dist=True)
 
     def test_step(self, batch: PairBatch, batch_idx: int, dataloader_idx: int = 0) -> list[StepAnswer]:
         """Answers after every iteration; :class:`graphalgo.evaluate.TestReport` scores and writes them."""
@@ -216,7 +218,7 @@ class PairModule(pl.LightningModule):
 
         def factor(step: int) -> float:
             warm = min(1.0, (step + 1) / max(1, self.warmup_steps))
-            return warm if total < 0 else warm * 0.5 * (1 + math.cos(math.pi * min(1.0, step / total)))
+            return warm if total < 1 else warm * 0.5 * (1 + math.cos(math.pi * min(1.0, step / total)))
 
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
@@ -226,7 +228,15 @@ class PairModule(pl.LightningModule):
         checkpoint["graphalgo"] = self._identity()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuses a checkpoint of another task or of other features."""
+        """Refuses a checkpoint that is not for this module."""
+        self.check_checkpoint(checkpoint)
+
+    def check_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuses a checkpoint of another task, of other features or of another model.
+
+        Raises:
+            InputError: saying what differs.
+        """
         theirs, ours = checkpoint.get("graphalgo"), self._identity()
         if not isinstance(theirs, dict):
             raise InputError(
@@ -236,6 +246,16 @@ class PairModule(pl.LightningModule):
             if theirs.get(key) != value:
                 raise InputError(
                     f"the checkpoint is for another {key}: it has {theirs.get(key)!r}, this run has {value!r}"
+                )
+        found, wanted = (
+            {name: list(weight.shape) for name, weight in weights.items()}
+            for weights in (checkpoint["state_dict"], self.state_dict())
+        )
+        for name in {**wanted, **found}:
+            if found.get(name) != wanted.get(name):
+                raise InputError(
+                    f"the checkpoint is of another model: it has {name} {found.get(name, 'not at all')}, "
+                    f"this run {wanted.get(name, 'not at all')}"
                 )
 
     def _identity(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from graphalgo.errors import InputError
 from graphalgo.store import atomic_write
@@ -39,17 +40,14 @@ def prepare_run_folder(run_dir: str | os.PathLike, resume: bool = False) -> Path
     """
     run_dir = Path(run_dir)
     if resume and not (run_dir / "run.json").is_file():
-        raise InputError(
-            f"{run_dir} holds no run to resume (no run.json); start one there without a checkpoint"
-        )
+        raise InputError(f"{run_dir} holds no run to resume (no run.json); leave out --resume to start one")
     if not resume and any((run_dir / name).exists() for name in ("run.json", "checkpoints", "config.yaml")):
         raise InputError(
-            f"{run_dir} already holds a run; choose another folder, or resume that run from "
-            f"{run_dir / 'checkpoints' / 'last.ckpt'}"
+            f"{run_dir} already holds a run; choose another folder, or go on with that run: --resume true"
         )
     with atomic_write(run_dir / ".writable"):
         pass
-    (run_dir / ".writable").unlink()
+    (run_dir / ".writable").unlink(missing_ok=True)  # another process of the same run may be as far
     return run_dir
 
 
@@ -115,6 +113,29 @@ def read_run(run_dir: str | os.PathLike) -> dict[str, Any]:
     if not isinstance(description, dict) or not {"task", "seed", "resumed"} <= description.keys():
         raise InputError(f"{path} is not a description of a run")
     return description
+
+
+def read_config(path: str | os.PathLike) -> dict[str, Any]:
+    """Read the YAML of a config, without what it names being made or checked.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Its settings.
+
+    Raises:
+        InputError: the file is missing or holds no settings.
+    """
+    try:
+        config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the config {path}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"the config {path} is damaged: {' '.join(str(error).split())}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is not a config: it holds no settings")
+    return config
 
 
 def load_checkpoint(path: str | os.PathLike, map_location: str = "cpu") -> dict[str, Any]:
