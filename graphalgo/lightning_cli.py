@@ -9,14 +9,14 @@ from typing import Any
 
 import lightning.pytorch as pl
 import tensorboard.compat
-import torch
 from jsonargparse import ArgumentError
-from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar, TQDMProgressBar
+from lightning.pytorch.callbacks import ProgressBar, TQDMProgressBar
 from lightning.pytorch.cli import LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from lightning.pytorch.plugins.io import CheckpointIO, TorchCheckpointIO
+from lightning.pytorch.plugins.io import CheckpointIO
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
+from graphalgo.checkpoints import WholeCheckpoints, checkpoint_callbacks
 from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
 from graphalgo.evaluate import PredictReport, TestReport
@@ -44,56 +44,6 @@ def _seed(value: Any) -> int:
     if isinstance(value, bool) or not 0 <= value < 2**32:
         raise InputError(f"seed_everything must be a whole number from 0 to {2**32 - 1}, got {value}")
     return value
-
-
-class WholeCheckpoints(TorchCheckpointIO):
-    """Writes checkpoints so that their name always shows the old one or the whole new one.
-
-    Lightning's own way is whole only if the folder for temporary files is on the disk of the run folder.
-    """
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Writes beside the file, then renames."""
-        with atomic_write(path) as temporary:
-            torch.save(checkpoint, temporary)
-
-
-class KeepLast(pl.Callback):
-    """Writes ``last.ckpt`` when training ends, and lets run folders be moved.
-
-    It must come first: weight averaging replaces the trained weights by their mean at the end, and a run that
-    is made longer goes on from the trained ones.
-
-    Args:
-        folder: the run folder's ``checkpoints``.
-    """
-
-    def __init__(self, folder: Path):
-        super().__init__()
-        self.folder = folder
-
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """See the class."""
-        if not trainer.fast_dev_run:
-            trainer.save_checkpoint(self.folder / "last.ckpt", weights_only=False)
-
-    def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Without it a moved run would forget how good its best checkpoint is."""
-        here = str(self.folder.resolve())
-        for name, state in checkpoint.get("callbacks", {}).items():
-            before = state.get("dirpath") if isinstance(state, dict) else None
-            if before and before != here:
-                checkpoint["callbacks"][name] = _moved(state, before, here)
-
-
-def _moved(state: Any, before: str, here: str) -> Any:
-    """A callback's state with the folder that it names, in keys too, replaced."""
-    if isinstance(state, dict):
-        return {_moved(key, before, here): _moved(value, before, here) for key, value in state.items()}
-    inside = isinstance(state, str) and f"{state}/".startswith(f"{before}/")
-    return here + state.removeprefix(before) if inside else state
 
 
 class SaveRun(SaveConfigCallback):
@@ -210,14 +160,13 @@ class GraphalgoCLI(LightningCLI):
         first: list[pl.Callback] = []
         callbacks: list[pl.Callback] = []
         if self.subcommand == "fit":
-            first.append(KeepLast(run_dir / "checkpoints"))
+            first, callbacks = checkpoint_callbacks(run_dir / "checkpoints", self.settings.checkpoint_every)
             plugins = _as_list(trainer_config.get("plugins"))
             if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
                 kwargs["plugins"] = [*plugins, WholeCheckpoints()]
             if trainer_config.get("logger") in (None, True):
                 csv = CSVLogger(str(run_dir), name="logs")
                 kwargs["logger"] = [csv, TensorBoardLogger(str(run_dir), name="logs", version=csv.version)]
-            callbacks += self._checkpoints(run_dir / "checkpoints")
         else:
             kwargs["logger"] = False
         if self.subcommand == "test":
@@ -229,21 +178,6 @@ class GraphalgoCLI(LightningCLI):
             first.append(TQDMProgressBar(refresh_rate=500))
         kwargs["callbacks"] = [*first, *given, *callbacks]
         return super().instantiate_trainer(**kwargs)
-
-    def _checkpoints(self, folder: Path) -> list[pl.Callback]:
-        every = self.settings.checkpoint_every
-        last = ModelCheckpoint(
-            folder, filename="last", every_n_train_steps=every, save_top_k=1, enable_version_counter=False
-        )
-        best = ModelCheckpoint(
-            folder,
-            filename="best",
-            monitor="val/score",
-            mode="max",
-            save_top_k=1,
-            enable_version_counter=False,
-        )
-        return [last, best]
 
     def checkpoint_path(self) -> str:
         """The checkpoint that the settings name, checked."""
@@ -273,6 +207,8 @@ class GraphalgoCLI(LightningCLI):
 
     def test(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the test sets and writes the predictions."""
+        if not datamodule.test_set_names:
+            raise InputError("there is nothing to test: data.tests is empty")
         self.trainer.test(
             model, datamodule=datamodule, ckpt_path=self.checkpoint_path(), weights_only=True, verbose=False
         )
