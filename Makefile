@@ -6,13 +6,14 @@ DEMO_DIR ?= runs/demo
 DEMO_FLAGS ?=
 BENCH_DIR ?= runs/bench
 BENCH_FLAGS ?=
+RESULTS_FLAGS ?=
 TEST_FLAGS ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench clean
+.PHONY: help install demo test lint format bench results clean
 
 help:
 	@echo 'make install   create .venv and install the package with all that it needs'
@@ -21,6 +22,7 @@ help:
 	@echo 'make lint      check style and format'
 	@echo 'make format    put the code into its format'
 	@echo 'make bench     run the benchmarks (BENCH_DIR, BENCH_FLAGS, for example BENCH_FLAGS=--quick)'
+	@echo 'make results   put the scores of runs and the benchmarks into README.md and docs/ (RESULTS_FLAGS)'
 	@echo 'make clean     remove caches and build leftovers; .venv, runs/ and data/ stay'
 
 install: $(INSTALLED)
@@ -50,8 +52,11 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 bench: $(INSTALLED)
-	$(BIN)/python -m benchmarks.samplers
-	$(BIN)/python -m benchmarks.mixers
+	$(BIN)/python -m benchmarks.samplers --out $(BENCH_DIR)/samplers.json $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.mixers --out $(BENCH_DIR)/mixers.json $(BENCH_FLAGS)
+
+results: $(INSTALLED)
+	$(BIN)/python -m benchmarks.results $(RESULTS_FLAGS)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from graphalgo.run import versions
 from graphalgo.store import atomic_write
 
@@ -70,6 +72,15 @@ def make_parser(module: str, description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options; a benchmark runs on one thread from here on, so that process time is that of its work."""
+    args = parser.parse_args(argv)
+    if args.quick:
+        args.rounds = 1
+    torch.set_num_threads(1)
+    return args
+
+
 def finish(
     name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], args: argparse.Namespace
 ) -> None:
@@ -77,16 +88,16 @@ def finish(
     print(markdown(rows, columns))
     if args.out:
         report = {"benchmark": name, "rounds": args.rounds, "machine": describe_machine(), "rows": list(rows)}
-        args.out.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(args.out) as path:
             path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the figures depend on: processor, cores, how busy it was, versions."""
+    """What the figures depend on: processor, cores, threads used, how busy it was, versions."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
         "system": platform.system(),
         "versions": {package: version for package, version in versions().items() if version},

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import naive
-from benchmarks.common import Column, finish, make_parser, measure_in_turns
+from benchmarks.common import Column, finish, make_parser, measure_in_turns, parse
 from graphalgo.mixers import or_join, power_mean, summed, triangle_attention
 from graphalgo.mixers.or_join import EVERY_DIRECTION, STRAIGHT
 
@@ -197,14 +197,11 @@ def main(argv=None):
         metavar="C",
         help="channels, for example 32 128 (default: 32)",
     )
-    args = parser.parse_args(argv)
+    args = parse(parser, argv)
     if any(channels % NUM_HEADS for channels in args.channels):
         parser.error(f"--channels must be multiples of {NUM_HEADS}, the heads of triangle attention")
-    if args.quick:
-        args.rounds = 1
     sizes = args.sizes or ([16] if args.quick else [16, 32, 64])
     triples = 0 if args.quick else TRIPLES
-    torch.set_num_threads(1)
     rows = [
         measure(name, num_nodes, channels, args.rounds, triples)
         for channels in args.channels

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.common import Column, finish, make_parser, measure_in_turns
+from benchmarks.common import Column, finish, make_parser, measure_in_turns, parse
 from clrs_bridge import TASKS, sample
 from clrs_bridge.upstream import feedback_sample
 
@@ -55,9 +55,7 @@ def main(argv=None):
         metavar="N",
         help="vertices of a graph (default: 16 64; 16 with --quick)",
     )
-    args = parser.parse_args(argv)
-    if args.quick:
-        args.rounds = 1
+    args = parse(parser, argv)
     tasks = args.tasks or (["bfs"] if args.quick else list(TASKS))
     sizes = args.sizes or ([16] if args.quick else [16, 64])
     rows = [measure(task, num_nodes, args.rounds) for num_nodes in sizes for task in tasks]
