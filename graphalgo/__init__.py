@@ -1,12 +1,16 @@
 """Pair-state layers for graph-algorithm reasoning, their training and their evaluation."""
 
+from typing import TYPE_CHECKING
+
 from graphalgo.batch import Output, PairBatch, ToPairBatch
 from graphalgo.blocks import PairBlock
 from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.mixers import OrJoin, PowerMean, Summed, TriangleAttention
 from graphalgo.model import PairModel
-from graphalgo.module import PairModule
+
+if TYPE_CHECKING:
+    from graphalgo.module import PairModule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,3 +28,12 @@ __all__ = [
     "ToPairBatch",
     "TriangleAttention",
 ]
+
+
+def __getattr__(name: str) -> type:
+    """``PairModule``, imported when it is asked for, because it brings all of Lightning with it."""
+    if name != "PairModule":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from graphalgo.module import PairModule
+
+    return PairModule
