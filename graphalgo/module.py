@@ -38,7 +38,13 @@ class PairModule(pl.LightningModule):
 
     The number of iterations of a training step is drawn from ``train_loops``, and depends on nothing but the
     seed and the step, so that a resumed run draws the same. The model is never told how many steps the
-    algorithm took. AdamW, linear warm-up, then a cosine to zero at the trainer's ``max_steps``.
+    algorithm took. AdamW, linear warm-up, then a cosine to zero at the trainer's ``max_steps`` (none if that
+    is not set).
+
+    For an exponential moving average of the weights, set ``trainer.callbacks`` to
+    ``[{class_path: lightning.pytorch.callbacks.EMAWeightAveraging, init_args: {decay: 0.999}}]``. Validation,
+    test, predict and :meth:`from_run` then use the average; training and ``--resume true`` go on with the
+    trained weights, which checkpoints keep beside it.
 
     Args:
         loop: the looped block (or stack of blocks).
