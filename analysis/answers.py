@@ -92,7 +92,13 @@ def read_answers(run_dir: str | Path) -> Iterator[Answers]:
             raise InputError(
                 f"the graphs of set {name!r} are missing ({graphs_path}); run `graphalgo test` again"
             )
-        answers = Answers(table.attrs["task"], str(name), outputs, load_graphs(graphs_path)[0], rows)
+        graphs, meta = load_graphs(graphs_path)
+        answers = Answers(table.attrs["task"], str(name), outputs, graphs, rows)
+        if meta.get("task", answers.task) != answers.task:
+            raise InputError(
+                f"{path} is of {answers.task!r}, but the graphs of set {name!r} are of {meta['task']!r}; run "
+                "`graphalgo test` again"
+            )
         check_answers(answers)
         yield answers
 
@@ -100,25 +106,33 @@ def read_answers(run_dir: str | Path) -> Iterator[Answers]:
 def check_answers(answers: Answers) -> None:
     """Refuses answers that are not about these graphs.
 
-    Every row must name a graph and an entry that exist, with the target that the graph gives there.
+    Every row must name an output, a loop, a graph and an entry that exist, with the target that the graph
+    gives there.
 
     Raises:
         InputError: naming the set and what does not fit.
     """
+    again = "run `graphalgo test` again"
+    unknown = set(answers.rows["output"]) - {output.name for output in answers.outputs}
+    if unknown or answers.rows["loop"].min() < 1:
+        named = f"outputs {', '.join(sorted(unknown))}" if unknown else f"loop {answers.rows['loop'].min()}"
+        raise InputError(f"set {answers.set!r}: there are predictions of {named}, which do not exist; {again}")
     for output in answers.outputs:
         rows = answers.of(output)
         misfit = f"set {answers.set!r}: the predictions of {output.name!r} do not belong to its graphs"
-        again = "run `graphalgo test` again"
         if not all(output.name in graph for graph in answers.graphs):
             raise InputError(f"{misfit}, which have no attribute {output.name!r}; {again}")
         if rows.empty:
             continue
         sizes = np.array([graph.num_nodes for graph in answers.graphs])
         graph = rows["graph"].to_numpy()
-        if graph.min() < 0 or graph.max() >= len(sizes):
-            raise InputError(f"{misfit}: there are {len(sizes)}, and graph {graph.max()} is named; {again}")
+        stray = graph[(graph < 0) | (graph >= len(sizes))]
+        if stray.size:
+            raise InputError(f"{misfit}: there are {len(sizes)}, and graph {stray[0]} is named; {again}")
         limit = sizes[graph]
-        outside = (rows["i"] >= limit) | (rows["j"] >= limit)
+        first_i, first_j = (-1 if output.type == "mask_one" else 0), (0 if output.location == "edge" else -1)
+        outside = (rows["i"] < first_i) | (rows["j"] < first_j)
+        outside |= (rows["i"] >= limit) | (rows["j"] >= (limit if output.location == "edge" else 0))
         if output.type != "mask":
             outside |= (rows["prediction"] < 0) | (rows["prediction"] >= limit)
         if outside.any():

@@ -49,6 +49,7 @@ STYLE = {
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
     "svg.hashsalt": "graphalgo",
+    "text.parse_math": False,  # a name may hold dollar signs
 }
 
 

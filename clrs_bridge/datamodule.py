@@ -243,9 +243,10 @@ class CLRSDataModule(pl.LightningDataModule):
                 f"expected at least one training graph for each of {len(self.sizes)} sizes, got "
                 f"{self.train_graphs} (null draws new graphs at every step)"
             )
-        for name in ("batch_size", "val_graphs", "test_batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        least = {"batch_size": 1, "val_graphs": 1, "test_batch_size": 1, "num_workers": 0}
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} must be at least {lowest}, got {getattr(self, name)}")
         if self.edge_probs is not None and not all(0 < p <= 1 for p in self.edge_probs or [0]):
             raise InputError(
                 f"edge_probs must be probabilities in (0, 1], at least one, got {self.edge_probs}"

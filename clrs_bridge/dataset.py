@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from torch_geometric.data import Data, InMemoryDataset
 
-from clrs_bridge.samplers import OFFICIAL_SPLITS, sample
+from clrs_bridge.samplers import OFFICIAL_SPLITS, checked_counts, checked_probs, sample
 from clrs_bridge.tasks import get_task
 from graphalgo.errors import InputError
 from graphalgo.store import content_key, load_graphs, save_graphs
@@ -60,13 +61,17 @@ class CLRSDataset(InMemoryDataset):
     ):
         self.task = get_task(task)
         self._on_disk = root is not None
+        num_nodes, num_samples, seed = checked_counts(self.task, num_nodes, num_samples, seed)
+        if edge_prob is not None:
+            probs = checked_probs(self.task, edge_prob)
+            edge_prob = probs[0] if np.ndim(edge_prob) == 0 else list(probs)
         self.params: dict[str, Any] = {
             "task": task,
             "num_nodes": num_nodes,
             "num_samples": num_samples,
             "seed": seed,
-            "edge_prob": list(edge_prob) if isinstance(edge_prob, Sequence) else edge_prob,
-            "random_pos": random_pos,
+            "edge_prob": edge_prob,
+            "random_pos": bool(random_pos),
         }
         super().__init__(os.fspath(root) if self._on_disk else None, transform, force_reload=force_reload)
         graphs = self._read() if self._on_disk else self._draw()

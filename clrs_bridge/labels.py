@@ -67,7 +67,19 @@ def _graph(task: Task, data: Data) -> Graph:
 def _num_nodes(data: Data) -> int | None:
     if "num_nodes" in data:
         return data.num_nodes
-    return next((data[name].size(0) for name in ("x", "pos", "s") if name in data), None)
+    given = (_numbers(data, name) for name in ("x", "pos", "s") if name in data)
+    return next((value.size(0) for value in given if value.dim() > 0), None)
+
+
+def _numbers(data: Data, name: str) -> Tensor:
+    """An attribute as float64, be it a tensor, an array, a list or a number."""
+    try:
+        value = torch.as_tensor(data[name])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"expected numbers in data.{name}, got {data[name]!r}") from error
+    if value.is_complex() or value.layout != torch.strided:
+        raise InputError(f"expected dense real numbers in data.{name}, got {value.dtype} {value.layout}")
+    return value.double()
 
 
 def _weights(task: Task, data: Data) -> Tensor:
@@ -76,7 +88,7 @@ def _weights(task: Task, data: Data) -> Tensor:
         if data.edge_index is not None and data.edge_index.numel() == 0:
             return torch.zeros(0, dtype=torch.float64)
         raise InputError(f"{task.name} needs weights: set data.edge_weight, one value an edge")
-    weight = torch.as_tensor(data[name], dtype=torch.float64)
+    weight = _numbers(data, name)
     if weight.dim() == 2 and weight.size(1) == 1:
         weight = weight.squeeze(1)
     if weight.dim() != 1:
@@ -86,14 +98,19 @@ def _weights(task: Task, data: Data) -> Tensor:
 
 def _source(task: Task, data: Data, num_nodes: int) -> int:
     if "s" in data:
-        marked = torch.as_tensor(data.s).reshape(-1).nonzero().flatten().tolist()
-        if len(marked) != 1:
-            raise InputError(f"data.s must mark exactly one vertex as the source, it marks {len(marked)}")
-        source = marked[0]
-    elif "source" in data:
-        source = int(data.source)
-    else:
+        marks = _numbers(data, "s")
+        if marks.shape != (num_nodes,) or not ((marks == 0) | (marks == 1)).all() or marks.sum() != 1:
+            raise InputError(
+                f"data.s must mark exactly one of {num_nodes} vertices as the source, with a 1 among zeros; it "
+                f"has the shape {list(marks.shape)} and marks {int((marks != 0).sum())}"
+            )
+        return int(marks.argmax())
+    if "source" not in data:
         raise InputError(f"{task.name} needs a source: set data.source to a vertex, or data.s to its one-hot")
+    vertex = _numbers(data, "source")
+    if vertex.numel() != 1 or not vertex.item().is_integer():
+        raise InputError(f"data.source must be one vertex, a whole number, got {data.source!r}")
+    source = int(vertex.item())
     if not 0 <= source < num_nodes:
         raise InputError(f"the source is vertex {source}, outside 0..{num_nodes - 1}")
     return source
@@ -102,7 +119,7 @@ def _source(task: Task, data: Data, num_nodes: int) -> int:
 def _positions(data: Data, num_nodes: int) -> Float[np.ndarray, " n"]:
     if "pos" not in data:
         return default_positions(num_nodes)
-    pos = torch.as_tensor(data.pos, dtype=torch.float64).cpu().numpy()
+    pos = _numbers(data, "pos").cpu().numpy()
     if pos.shape != (num_nodes,) or not (np.isfinite(pos).all() and (np.diff(pos) > 0).all()):
         raise InputError(
             f"data.pos must hold one number a vertex, increasing with its index, which decides ties; got the "

@@ -58,7 +58,7 @@ def sample(
         InputError: if an argument is out of range.
     """
     chosen = get_task(task)
-    num_nodes, num_samples, seed = _checked_counts(chosen, num_nodes, num_samples, seed)
+    num_nodes, num_samples, seed = checked_counts(chosen, num_nodes, num_samples, seed)
     drawn = _draw(chosen, num_nodes, num_samples, seed, edge_prob)
     positions = _positions(num_nodes, num_samples, seed, random_pos)
     return [
@@ -103,7 +103,7 @@ def raw_sample(
         InputError: if an argument is out of range.
     """
     chosen = get_task(task)
-    num_nodes, num_samples, seed = _checked_counts(chosen, num_nodes, num_samples, seed)
+    num_nodes, num_samples, seed = checked_counts(chosen, num_nodes, num_samples, seed)
     drawn = list(_draw(chosen, num_nodes, num_samples, seed, edge_prob))
     matrices = np.stack([matrix for matrix, _, _ in drawn])
     inputs = {"pos": _positions(num_nodes, num_samples, seed, random_pos)}
@@ -121,7 +121,7 @@ def _draw(
     task: Task, num_nodes: int, num_samples: int, seed: int, edge_prob: float | Sequence[float] | None
 ) -> Iterator[tuple[np.ndarray, Graph, Outputs]]:
     """Adjacency matrix as drawn, graph and outputs, one graph after the other."""
-    probs = _checked_probs(task, edge_prob)
+    probs = checked_probs(task, edge_prob)
     rng = np.random.RandomState(seed)
     for _ in range(num_samples):
         matrix = task.random_graph(rng, num_nodes, rng.choice(probs))
@@ -137,16 +137,26 @@ def _positions(num_nodes: int, num_samples: int, seed: int, random_pos: bool) ->
     return np.tile(default_positions(num_nodes), (num_samples, 1))
 
 
-def _checked_probs(task: Task, edge_prob: float | Sequence[float] | None) -> tuple[float, ...]:
+def checked_probs(task: Task, edge_prob: float | Sequence[float] | None) -> tuple[float, ...]:
+    """The probabilities that each graph draws one of, as plain numbers.
+
+    Raises:
+        InputError: if there is none, or one out of range.
+    """
     if edge_prob is None:
         return (task.edge_prob,)
-    probs = (edge_prob,) if isinstance(edge_prob, numbers.Real) else tuple(edge_prob)
+    probs = tuple(np.atleast_1d(edge_prob).tolist())
     if not probs or not all(isinstance(p, numbers.Real) and 0 < p <= 1 for p in probs):
         raise InputError(f"edge_prob must be one or several probabilities in (0, 1], got {edge_prob!r}")
     return tuple(float(p) for p in probs)
 
 
-def _checked_counts(task: Task, num_nodes: int, num_samples: int, seed: int) -> tuple[int, int, int]:
+def checked_counts(task: Task, num_nodes: int, num_samples: int, seed: int) -> tuple[int, int, int]:
+    """Number of vertices, number of graphs and seed, as plain whole numbers.
+
+    Raises:
+        InputError: if one is no whole number, or out of range.
+    """
     for name, value in (("num_nodes", num_nodes), ("num_samples", num_samples), ("seed", seed)):
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise InputError(f"{name} must be a whole number, got {value!r}")

@@ -8,14 +8,16 @@ Values are checked here and nowhere else: what a :class:`PairBatch` holds can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Literal
+from numbers import Integral
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from graphalgo.errors import InputError
@@ -234,6 +236,8 @@ def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:
                 "torch_geometric.data.Batch.from_data_list(graphs)"
             )
         graphs = [data]
+    elif isinstance(data, BaseData) or not isinstance(data, Iterable):
+        raise InputError(f"expected PyG Data or a list of them, got a {type(data).__name__}")
     else:
         graphs = list(data)
     if not graphs:
@@ -245,21 +249,27 @@ def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:
 
 
 def _num_nodes(graph: Data, g: int, node_attrs: Sequence[str]) -> int:
-    given = [graph[name].size(0) for name in node_attrs if name in graph and isinstance(graph[name], Tensor)]
+    given = [graph[name] for name in (*node_attrs, "x") if name in graph]
+    given = [value.size(0) for value in given if isinstance(value, Tensor) and value.dim() > 0]
     if "num_nodes" in graph:
         n = graph.num_nodes
     elif given:
         n = given[0]
-    elif "x" in graph:
-        n = graph.x.size(0)
     else:
         raise InputError(
             f"graph {g}: the number of vertices is not known (isolated vertices do not show in edge_index); "
             "set data.num_nodes"
         )
-    if not isinstance(n, int) or n < 1:
-        raise InputError(f"graph {g}: expected at least one vertex, got num_nodes = {n!r}")
-    return n
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        raise InputError(
+            f"graph {g}: expected at least one vertex, a whole number, got num_nodes = {n!r}; set data.num_nodes"
+        )
+    return int(n)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a dense tensor of real numbers: a complex one would lose its imaginary part unseen."""
+    return isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex()
 
 
 def _check_devices(graphs: list[Data]) -> None:
@@ -295,8 +305,10 @@ def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) 
     """One attribute of all graphs as ``(sum of counts, d)``, checked."""
     values = []
     for g, (graph, count) in enumerate(zip(graphs, counts, strict=True)):
-        if name not in graph or not isinstance(graph[name], Tensor):
-            raise InputError(f"graph {g}: the {location} attribute {name!r} is missing or not a tensor")
+        if name not in graph or not _is_plain(graph[name]):
+            raise InputError(
+                f"graph {g}: the {location} attribute {name!r} is missing or no dense tensor of real numbers"
+            )
         value = graph[name]
         value = value.unsqueeze(-1) if value.dim() == 1 else value
         if value.dim() != 2 or value.size(0) != count:
@@ -332,10 +344,10 @@ def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) 
     for g, (graph, size) in enumerate(zip(graphs, sizes, strict=True)):
         value = graph[output.name]
         count = size if per_node else size * size
-        if not isinstance(value, Tensor) or value.numel() != count:
-            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        if not _is_plain(value) or value.numel() != count:
+            got = f"{list(value.shape)} {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
             raise InputError(
-                f"graph {g}: expected {count} entries of the target {output.name!r}, got {shape}"
+                f"graph {g}: expected a dense tensor of {count} entries as the target {output.name!r}, got {got}"
             )
         whole = value.long()
         if value.is_floating_point() and bool((whole != value).any()):

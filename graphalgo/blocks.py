@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphalgo.errors import InputError
 from graphalgo.mixers.legs import pair_mask
 
 
@@ -31,14 +32,24 @@ class PairBlock(nn.Module):
 
     Args:
         width: channels of the pair state.
-        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)`` and ``channels``).
+        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)``, ``channels``, and
+            ``width`` if it is to be checked).
         hidden: width of the MLP's hidden layer, ``2 * width`` by default.
+
+    Raises:
+        InputError: if there are no mixers, or one is made for another width.
 
     Cost: the mixers', and about ``b n² width (4 width + 2 hidden)`` multiply-adds for the rest.
     """
 
     def __init__(self, width: int, mixers: Sequence[nn.Module], hidden: int | None = None):
         super().__init__()
+        if not mixers:
+            raise InputError("a block needs at least one mixer, got none")
+        others = [mixer for mixer in mixers if getattr(mixer, "width", width) != width]
+        if others:
+            named = ", ".join(f"{type(mixer).__name__} of width {mixer.width}" for mixer in others)
+            raise InputError(f"the mixers of a block must have its width, {width}; got {named}")
         hidden = 2 * width if hidden is None else hidden
         self.width = width
         self.mixers = nn.ModuleList(mixers)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from graphalgo.errors import InputError
+
 
 class LoopedBlock(nn.Module):
     """One block with one set of weights, applied as often as each call asks for.
@@ -49,10 +51,16 @@ class StackedBlocks(nn.Module):
 
     Args:
         blocks: each maps (z, mask) to the next z.
+
+    Raises:
+        InputError: if there are no blocks, or their widths differ.
     """
 
     def __init__(self, blocks: Sequence[nn.Module]):
         super().__init__()
+        widths = [block.width for block in blocks]
+        if len(set(widths)) != 1:
+            raise InputError(f"expected blocks of one width, got the widths {widths}")
         self.blocks = nn.ModuleList(blocks)
         self.width = blocks[0].width
 

@@ -179,7 +179,7 @@ def read_predictions(
     """
     path = Path(path)
     table = _read_table(path)
-    metadata = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    task, outputs = _read_metadata(path, table)
     if set is not None:
         sets = table["set"].unique().to_pylist()
         if set not in sets:
@@ -194,7 +194,7 @@ def read_predictions(
                 f"{path} has no loop step {loop}; it has 1 to {frame['loop'].max()}, and {LAST} for the last"
             )
         frame = chosen.reset_index(drop=True)
-    frame.attrs = {"task": metadata["task"], "outputs": json.loads(metadata["outputs"])}
+    frame.attrs = {"task": task, "outputs": outputs}
     return frame
 
 
@@ -206,7 +206,22 @@ def _read_table(path: Path) -> pa.Table:
     has_metadata = {b"task", b"outputs"} <= (table.schema.metadata or {}).keys()
     if not has_metadata or not table.schema.equals(SCHEMA):
         raise InputError(f"{path} is no predictions table: its columns are {', '.join(table.column_names)}")
+    empty = [name for name in table.column_names if table[name].null_count]
+    if empty:
+        raise InputError(f"{path} is no predictions table: values are missing from {', '.join(empty)}")
     return table
+
+
+def _read_metadata(path: Path, table: pa.Table) -> tuple[str, list[list[str]]]:
+    """The task and its outputs, [name, location, type] each."""
+    try:
+        task, described = (table.schema.metadata[key].decode() for key in (b"task", b"outputs"))
+        outputs = [[str(word) for word in output] for output in json.loads(described)]
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} does not say which task it is for: {error}") from error
+    if any(len(output) != 3 for output in outputs):
+        raise InputError(f"{path}: expected outputs as [name, location, type], got {described}")
+    return task, outputs
 
 
 def _repeated(name: str, count: int) -> pa.DictionaryArray:

@@ -140,7 +140,13 @@ def load_graphs(path: str | os.PathLike) -> tuple[list[Data], dict[str, Any]]:
         raise InputError(f"{path} is damaged or cut short ({error}); make it again") from error
     if _checksum(tensors, header["meta"]) != header["sha256"]:
         raise InputError(f"{path} is damaged: its content does not match its checksum; make it again")
-    return _unpack(tensors), json.loads(header["meta"])
+    try:
+        return _unpack(tensors), json.loads(header["meta"])
+    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{path} holds no list of graphs, though its checksum is right ({error}): it was written by other "
+            "software; write it with graphalgo.store.save_graphs"
+        ) from error
 
 
 def _canonical_json(value: Mapping[str, Any]) -> str:
@@ -161,11 +167,11 @@ def _read_header(path: Path, content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     try:
         header = json.loads(content[8 : 8 + size])["__metadata__"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{foreign}, or it is damaged or cut short") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(foreign)
-    version = header.get("version", "")
+    version = str(header.get("version"))
     if not version.isdecimal() or not {"meta", "sha256"} <= header.keys():
         raise InputError(f"{path} is damaged: its header is incomplete; make it again")
     if int(version) > VERSION:
@@ -185,8 +191,13 @@ def _checksum(tensors: Mapping[str, Tensor], meta_json: str) -> str:
 
 
 def _pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
+    if isinstance(graphs, Data):
+        raise InputError("expected a list of graphs to save, got one Data; put it into a list")
     if len(graphs) == 0:
         raise InputError("expected at least one graph to save, got none")
+    for g, graph in enumerate(graphs):
+        if not isinstance(graph, Data):
+            raise InputError(f"expected PyG Data to save, but graph {g} is a {type(graph).__name__}")
     names = _attributes(graphs[0])
     for g, graph in enumerate(graphs):
         if _attributes(graph) != names:
@@ -197,8 +208,8 @@ def _pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     tensors = {"num_nodes": torch.tensor([_num_nodes(graph, g) for g, graph in enumerate(graphs)])}
     for name in names:
         values = [graph[name] for graph in graphs]
-        _check_values(name, values)
         dim = graphs[0].__cat_dim__(name, values[0])
+        _check_values(name, values, dim)
         sizes = torch.tensor([0] + [value.size(dim) for value in values])
         tensors[f"data.{name}"] = torch.cat(values, dim).contiguous()
         tensors[f"slice.{name}"] = sizes.cumsum(0)
@@ -234,15 +245,24 @@ def _num_nodes(graph: Data, g: int) -> int:
     return n
 
 
-def _check_values(name: str, values: Sequence[Any]) -> None:
+def _check_values(name: str, values: Sequence[Any], dim: int) -> None:
     first = values[0]
     for g, value in enumerate(values):
-        if not isinstance(value, Tensor) or value.dim() == 0:
+        if not isinstance(value, Tensor) or value.dim() == 0 or value.layout != torch.strided:
             raise InputError(
-                f"attribute {name!r} of graph {g} must be a tensor with at least one dimension, got {value!r}"
+                f"attribute {name!r} of graph {g} must be a dense tensor with at least one dimension, got "
+                f"{value!r}"
             )
-        if value.dtype != first.dtype or value.dim() != first.dim():
+        if (value.dtype, _width(value, dim)) != (first.dtype, _width(first, dim)):
             raise InputError(
-                f"attribute {name!r} must have one dtype and number of dimensions in all graphs: graph 0 has "
-                f"{first.dtype} {tuple(first.shape)}, graph {g} has {value.dtype} {tuple(value.shape)}"
+                f"attribute {name!r} must have one dtype and, but for dimension {dim}, one shape in all graphs: "
+                f"graph 0 has {first.dtype} {tuple(first.shape)}, graph {g} has {value.dtype} "
+                f"{tuple(value.shape)}"
             )
+
+
+def _width(value: Tensor, dim: int) -> list[int]:
+    """The shape of one row: the dimension along which graphs are joined counts as 1."""
+    shape = list(value.shape)
+    shape[dim] = 1
+    return shape

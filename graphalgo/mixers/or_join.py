@@ -77,7 +77,7 @@ class OrJoin(nn.Module):
         log_n_shift: bool = True,
     ):
         super().__init__()
-        self.channels = channels
+        self.width, self.channels = width, channels
         self.flip = tuple((bool(first), bool(second)) for first, second in flip)
         self.legs = Legs(width, len(self.flip) * channels, log_n_shift)
 

@@ -83,7 +83,7 @@ class PowerMean(nn.Module):
         beta_range: tuple[float, float] = (1.0, 8.0),
     ):
         super().__init__()
-        self.channels = channels
+        self.width, self.channels = width, channels
         self.legs = Legs(width, channels, log_n_shift)
         low, high = (torch.tensor(float(beta)).log() for beta in beta_range)
         self.log_beta = nn.Parameter(torch.linspace(low, high, channels))
@@ -91,4 +91,4 @@ class PowerMean(nn.Module):
     def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
         """See :func:`power_mean`."""
         a, b = self.legs(t, mask)
-        return power_mean(F.logsigmoid(a), F.logsigmoid(b), self.log_beta.exp(), mask)
+        return power_mean(F.logsigmoid(a), F.logsigmoid(b), self.log_beta.exp(), mask).to(t.dtype)

@@ -41,7 +41,7 @@ class Summed(nn.Module):
 
     def __init__(self, width: int, channels: int):
         super().__init__()
-        self.channels = channels
+        self.width, self.channels = width, channels
         self.legs = Legs(width, channels, log_n_shift=False)
 
     def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:

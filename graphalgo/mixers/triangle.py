@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from graphalgo.errors import InputError
+
 
 def triangle_attention(
     q: Float[Tensor, "b n n h d"],
@@ -91,9 +93,10 @@ class TriangleAttention(nn.Module):
 
     def __init__(self, width: int, channels: int, num_heads: int = 4, chunk: int | None = 16):
         super().__init__()
-        if channels % num_heads:
-            raise ValueError(f"channels ({channels}) must be a multiple of num_heads ({num_heads})")
-        self.channels, self.num_heads, self.chunk = channels, num_heads, chunk
+        if num_heads < 1 or channels % num_heads:
+            raise InputError(f"channels ({channels}) must be a multiple of num_heads ({num_heads})")
+        self.width, self.channels = width, channels
+        self.num_heads, self.chunk = num_heads, chunk
         self.project = nn.Linear(width, 4 * channels, bias=False)
 
     def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:

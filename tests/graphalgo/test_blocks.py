@@ -7,6 +7,7 @@ from torch import nn
 from torch._dynamo.testing import CompileCounter
 
 from graphalgo.blocks import PairBlock, rms_norm
+from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.mixers import OrJoin, PowerMean, Summed, TriangleAttention
 from tests import laws, reference
@@ -231,3 +232,28 @@ def test_block_compiles_once_for_all_sizes(types_unchecked, generator):
         z = laws.random_pairs(mask, 4, generator, dtype=torch.float32)
         laws.assert_close(compiled(z, mask), block(z, mask), dtype=torch.float32)
     assert counter.frame_count == 1
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PairBlock(4, []), "at least one mixer"),
+        (lambda: PairBlock(4, [OrJoin(4, 2), Summed(6, 2)]), "width, 4; got Summed of width 6"),
+        (lambda: StackedBlocks([]), r"got the widths \[\]"),
+        (lambda: StackedBlocks([PairBlock(w, [Summed(w, 2)]) for w in (4, 6)]), r"got the widths \[4, 6\]"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_block_of_every_mixer_runs_in_pure_half_precision(z, mask):
+    block = PairBlock(4, all_mixers())
+    exact = block(z.float(), mask)
+    rounded = block.bfloat16()(z.bfloat16(), mask)
+    assert rounded.dtype == torch.bfloat16
+    torch.testing.assert_close(rounded.float(), exact, atol=0.1, rtol=0.1)

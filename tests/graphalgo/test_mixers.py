@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from graphalgo.errors import InputError
 from graphalgo.mixers import (
     OrJoin,
     PowerMean,
@@ -424,5 +425,5 @@ def test_triangle_attention_in_chunks_is_the_whole(chunk, mask, generator):
 
 
 def test_triangle_attention_refuses_heads_that_do_not_divide():
-    with pytest.raises(ValueError, match="multiple of num_heads"):
+    with pytest.raises(InputError, match="multiple of num_heads"):
         TriangleAttention(4, 6, num_heads=4)

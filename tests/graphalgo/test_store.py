@@ -66,7 +66,7 @@ def test_saving_refuses_what_it_cannot_keep(tmp_path, graphs):
     cases = [
         ([], "at least one graph"),
         ([graphs[0], Data(num_nodes=1, pos=torch.zeros(1))], "same attributes"),
-        ([Data(num_nodes=1, y=3)], "must be a tensor"),
+        ([Data(num_nodes=1, y=3)], "must be a dense tensor"),
         ([Data(num_nodes=1, y=torch.tensor(3))], "at least one dimension"),
         ([Data(num_nodes=1, y=torch.zeros(1)), Data(num_nodes=1, y=torch.zeros(1).long())], "one dtype"),
         ([Data(y=torch.zeros(1))], "num_nodes"),
