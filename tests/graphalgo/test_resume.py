@@ -63,6 +63,7 @@ def start(arguments, notes, die=None):
     torch.set_num_threads(1)
     # As from a shell. Loading processes that a server starts would outlive the run that is killed.
     multiprocessing.set_start_method("fork", force=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     raise SystemExit(main(arguments))
 
 
