@@ -9,6 +9,7 @@ from graphalgo.cli import lightning
 from graphalgo.errors import InputError
 from graphalgo.evaluate import print_scores
 from graphalgo.predictions import LAST, read_predictions
+from graphalgo.run import read_run
 
 TASKS = ("bellman_ford", "dfs")
 """One weighted task and one whose answer has depth."""
@@ -63,8 +64,24 @@ def trivial_score(run_dir: Path) -> float:
 
 
 def _clear(folder: Path) -> None:
+    """Removes an earlier demo, once nothing in the folder is found to be anything else."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; choose another --run_dir")
     for path in folder.iterdir() if folder.exists() else ():
-        if path.name not in TASKS:
+        if path.name not in TASKS or not _is_demo(path):
             raise InputError(f"{folder} holds {path.name!r}, which is no demo's; choose another --run_dir")
     for task in TASKS:
         shutil.rmtree(folder / task, ignore_errors=True)
+
+
+def _is_demo(run_dir: Path) -> bool:
+    """Whether a run folder is the demo's own, or empty: a run of the user's may have the name of a task."""
+    if not run_dir.is_dir() or run_dir.is_symlink():
+        return False
+    if not any(path.is_file() for path in run_dir.rglob("*")):
+        return True
+    try:
+        command = read_run(run_dir).get("command", [])
+    except InputError:
+        return False
+    return command[1:4] == ["fit", "--config", f"demo/{run_dir.name}"]
