@@ -116,7 +116,9 @@ def check_answers(answers: Answers) -> None:
     unknown = set(answers.rows["output"]) - {output.name for output in answers.outputs}
     if unknown or answers.rows["loop"].min() < 1:
         named = f"outputs {', '.join(sorted(unknown))}" if unknown else f"loop {answers.rows['loop'].min()}"
-        raise InputError(f"set {answers.set!r}: there are predictions of {named}, which do not exist; {again}")
+        raise InputError(
+            f"set {answers.set!r}: there are predictions of {named}, which do not exist; {again}"
+        )
     for output in answers.outputs:
         rows = answers.of(output)
         misfit = f"set {answers.set!r}: the predictions of {output.name!r} do not belong to its graphs"

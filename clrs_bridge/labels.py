@@ -74,7 +74,8 @@ def _num_nodes(data: Data) -> int | None:
 def _numbers(data: Data, name: str) -> Tensor:
     """An attribute as float64, be it a tensor, an array, a list or a number."""
     try:
-        value = torch.as_tensor(data[name])
+        # By way of numpy: torch would read a list of numbers in single precision.
+        value = data[name] if isinstance(data[name], Tensor) else torch.tensor(np.asarray(data[name]))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"expected numbers in data.{name}, got {data[name]!r}") from error
     if value.is_complex() or value.layout != torch.strided:
@@ -101,8 +102,8 @@ def _source(task: Task, data: Data, num_nodes: int) -> int:
         marks = _numbers(data, "s")
         if marks.shape != (num_nodes,) or not ((marks == 0) | (marks == 1)).all() or marks.sum() != 1:
             raise InputError(
-                f"data.s must mark exactly one of {num_nodes} vertices as the source, with a 1 among zeros; it "
-                f"has the shape {list(marks.shape)} and marks {int((marks != 0).sum())}"
+                f"data.s must mark exactly one of {num_nodes} vertices as the source, with a 1 among zeros; "
+                f"it has the shape {list(marks.shape)} and marks {int((marks != 0).sum())}"
             )
         return int(marks.argmax())
     if "source" not in data:

@@ -260,9 +260,10 @@ def _num_nodes(graph: Data, g: int, node_attrs: Sequence[str]) -> int:
             f"graph {g}: the number of vertices is not known (isolated vertices do not show in edge_index); "
             "set data.num_nodes"
         )
-    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+    if not isinstance(n, Integral) or n < 1:
         raise InputError(
-            f"graph {g}: expected at least one vertex, a whole number, got num_nodes = {n!r}; set data.num_nodes"
+            f"graph {g}: expected at least one vertex, a whole number, got num_nodes = {n!r}; "
+            "set data.num_nodes"
         )
     return int(n)
 
@@ -347,7 +348,8 @@ def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) 
         if not _is_plain(value) or value.numel() != count:
             got = f"{list(value.shape)} {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
             raise InputError(
-                f"graph {g}: expected a dense tensor of {count} entries as the target {output.name!r}, got {got}"
+                f"graph {g}: expected a dense tensor of {count} entries as the target {output.name!r}, "
+                f"got {got}"
             )
         whole = value.long()
         if value.is_floating_point() and bool((whole != value).any()):

@@ -107,7 +107,11 @@ class PredictionsWriter:
             target: truth.
             confidence: probability of each answer, in [0, 1].
             where: True at the entries to write, if not at those with a target.
+
+        Raises:
+            InputError: the name of the set is no file name.
         """
+        check_set_name(set_name)
         at = (target != NOT_SCORED if where is None else where).nonzero(as_tuple=True)
         axes = [axis.cpu().numpy().astype(np.int32) for axis in at]
         nowhere = np.full(len(axes[0]), -1, np.int32)
@@ -160,6 +164,18 @@ class PredictionsWriter:
             self._waiting = []
 
 
+def check_set_name(name: str) -> None:
+    """Refuses a name of a test set that is no file name: files of the run folder are called after it.
+
+    Raises:
+        InputError: the name is empty, holds a slash, or names a folder.
+    """
+    if name in ("", ".", "..") or set(name) & set("/\\\0"):
+        raise InputError(
+            f"a test set is called {name!r}; expected a name that a file can have, without slashes"
+        )
+
+
 def read_predictions(
     path: str | os.PathLike, set: str | None = None, loop: int | None = None
 ) -> pd.DataFrame:
@@ -175,11 +191,14 @@ def read_predictions(
         and ``attrs["outputs"]`` its list of [name, location, type].
 
     Raises:
-        InputError: the file is missing or no predictions table, or holds no such set or loop step.
+        InputError: the file is missing or no predictions table, holds no such set or loop step, or a
+            set whose name is no file name.
     """
     path = Path(path)
     table = _read_table(path)
     task, outputs = _read_metadata(path, table)
+    for name in table["set"].unique().to_pylist():
+        check_set_name(name)
     if set is not None:
         sets = table["set"].unique().to_pylist()
         if set not in sets:

@@ -144,8 +144,8 @@ def load_graphs(path: str | os.PathLike) -> tuple[list[Data], dict[str, Any]]:
         return _unpack(tensors), json.loads(header["meta"])
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{path} holds no list of graphs, though its checksum is right ({error}): it was written by other "
-            "software; write it with graphalgo.store.save_graphs"
+            f"{path} holds no list of graphs, though its checksum is right ({error}): it was written by "
+            "other software; write it with graphalgo.store.save_graphs"
         ) from error
 
 
@@ -255,8 +255,8 @@ def _check_values(name: str, values: Sequence[Any], dim: int) -> None:
             )
         if (value.dtype, _width(value, dim)) != (first.dtype, _width(first, dim)):
             raise InputError(
-                f"attribute {name!r} must have one dtype and, but for dimension {dim}, one shape in all graphs: "
-                f"graph 0 has {first.dtype} {tuple(first.shape)}, graph {g} has {value.dtype} "
+                f"attribute {name!r} must have one dtype and, but for dimension {dim}, one shape in all "
+                f"graphs: graph 0 has {first.dtype} {tuple(first.shape)}, graph {g} has {value.dtype} "
                 f"{tuple(value.shape)}"
             )
 

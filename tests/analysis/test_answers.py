@@ -1,11 +1,13 @@
+import dataclasses
 import shutil
 
 import numpy as np
 import pytest
 
-from analysis.answers import dense_weights, lookup, lookup_vertex, read_answers
+from analysis.answers import check_answers, dense_weights, lookup, lookup_vertex, read_answers
 from clrs_bridge import TASKS, sample
 from graphalgo.errors import InputError
+from graphalgo.store import load_graphs, save_graphs
 from tests.analysis import fakes
 
 
@@ -98,3 +100,30 @@ def test_graphs_of_another_task_are_refused(run_dir, tmp_path):
     shutil.copy(tmp_path / "other" / graphs, run_dir / graphs)
     with pytest.raises(InputError, match="no attribute 'topo'"):
         list(read_answers(run_dir))
+
+
+def test_predictions_of_another_task_are_refused(run_dir):
+    path = run_dir / "test" / "graphs" / "official-5.safetensors"
+    graphs, _ = load_graphs(path)
+    save_graphs(path, graphs, {"task": "dfs"})
+    with pytest.raises(InputError, match="is of 'topological_sort', but the graphs .* are of 'dfs'"):
+        list(read_answers(run_dir))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("loop", 0, "predictions of loop 0, which do not exist"),
+        ("output", "other", "predictions of outputs other, which do not exist"),
+        ("graph", -1, "and graph -1 is named"),
+        ("i", -2, "a vertex that does not exist"),
+        ("j", 1, "a vertex that does not exist"),
+    ],
+)
+def test_rows_about_nothing_are_refused(column, value, message):
+    good = fakes.answers(TASKS["dfs"], sample("dfs", 5, 3, seed=0))
+    check_answers(good)
+    rows = good.rows.astype({"output": object})
+    rows.loc[rows.index[0], column] = value
+    with pytest.raises(InputError, match=message):
+        check_answers(dataclasses.replace(good, rows=rows))

@@ -133,6 +133,11 @@ def test_analyze_writes_what_it_names(run_dir):
     assert overview.groupby("set")["loop"].max().to_dict() == {"fresh-12": 4, "official-8": 3}
 
 
+def test_names_with_dollar_signs_are_drawn_as_they_are(tmp_path):
+    part = fakes.answers(TASKS["bridges"], sample("bridges", 5, 1, seed=0), name="a_b^c$_{$")
+    assert len(analyze(fakes.save(tmp_path, part), show=lambda text: None)) > 0
+
+
 def test_analyze_twice_writes_the_same_bytes(tmp_path):
     task = TASKS["strongly_connected_components"]
     run_dir = fakes.save(tmp_path, fakes.answers(task, sample(task.name, 8, 2, seed=0), loops=2, wrong=0.3))

@@ -217,6 +217,7 @@ def test_graphs_come_from_the_cache_the_second_time(tmp_path, monkeypatch):
         ({"edge_probs": [0.5, 0.0]}, "edge_probs"),
         ({"val_graphs": 0}, "val_graphs must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"num_workers": -1}, "num_workers must be at least 0"),
     ],
 )
 def test_bad_arguments_are_named(changes, message):

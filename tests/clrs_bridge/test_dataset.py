@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.loader import DataLoader
@@ -59,6 +60,24 @@ def test_every_argument_has_a_file_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset_module, "SAMPLER_VERSION", dataset_module.SAMPLER_VERSION + 1)
     CLRSDataset(tmp_path, **base)
     assert len(files(tmp_path)) == len(changes) + 1
+
+
+@pytest.mark.usefixtures("types_unchecked")
+def test_numbers_of_numpy_and_torch_find_the_same_file(tmp_path):
+    plain = CLRSDataset(tmp_path, "bfs", 5, 2, 1, edge_prob=0.5)
+    for half in (np.float32(0.5), torch.tensor(0.5)):
+        assert_equal(CLRSDataset(tmp_path, "bfs", np.int64(5), np.int32(2), np.uint8(1), half), plain)
+    CLRSDataset(tmp_path, "bfs", 5, 2, 1, edge_prob=[0.5, 0.75])
+    CLRSDataset(tmp_path, "bfs", 5, 2, 1, edge_prob=np.array([0.5, 0.75]))
+    assert len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("change", [{"edge_prob": float("nan")}, {"seed": 1.0}, {"num_samples": 0}])
+@pytest.mark.usefixtures("types_unchecked")
+def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, change):
+    with pytest.raises(InputError):
+        CLRSDataset(tmp_path, **({"task": "bfs", "num_nodes": 5, "num_samples": 2, "seed": 1} | change))
+    assert files(tmp_path) == []
 
 
 def test_dataset_follows_pyg_conventions(tmp_path):

@@ -1,6 +1,7 @@
 """Labels of a user's own graphs, and the graphs that are refused."""
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -61,6 +62,14 @@ def test_label_takes_the_smallest_and_the_empty_graph():
         assert [labelled[output.name].tolist() for output in task.outputs][0] == [0]
 
 
+def test_label_takes_arrays_and_lists():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    data = Data(edge_index=edges, pos=[0.1, 0.2], edge_weight=np.array([2, 2]), s=[0, 1])
+    labelled = label(data, "dijkstra")
+    assert labelled.num_nodes == 2 and labelled.pi.tolist() == [1, 1]
+    assert labelled.edge_weight.tolist() == [2, 2] and labelled.pos.tolist() == [0.1, 0.2]
+
+
 PAIR = torch.tensor([[0, 1], [1, 0]])
 BAD = [
     ("bfs", {"edge_index": torch.tensor([[0, 3], [3, 0]])}, "names vertex 3, outside 0..2"),
@@ -78,6 +87,16 @@ BAD = [
     ("bfs", {"source": 3}, "the source is vertex 3, outside 0..2"),
     ("bfs", {"s": torch.ones(3)}, "must mark exactly one of 3 vertices as the source.*marks 3"),
     ("bfs", {"s": torch.tensor([0, 0, 0, 1])}, r"has the shape \[4\]"),
+    ("bfs", {"s": torch.tensor([0, 1])}, r"has the shape \[2\]"),
+    ("bfs", {"s": torch.tensor([0, float("nan"), 0])}, "with a 1 among zeros"),
+    ("bfs", {"s": torch.tensor([0, 0.3, 0])}, "with a 1 among zeros"),
+    ("bfs", {"source": 1.5}, "one vertex, a whole number, got 1.5"),
+    ("bfs", {"source": float("nan")}, "one vertex, a whole number"),
+    ("bfs", {"source": torch.tensor([0, 1])}, "one vertex, a whole number"),
+    ("bfs", {"source": "a"}, "expected numbers in data.source, got 'a'"),
+    ("bfs", {"pos": "here"}, "expected numbers in data.pos"),
+    ("mst_kruskal", {"edge_weight": ["a", "b"]}, "expected numbers in data.edge_weight"),
+    ("mst_kruskal", {"edge_weight": torch.ones(2, dtype=torch.complex64)}, "dense real numbers"),
     ("bfs", {"pos": torch.tensor([0.1, 0.3, 0.2])}, "data.pos must hold one number a vertex, increasing"),
     ("bfs", {"pos": torch.rand(3, 2)}, r"got the shape \[3, 2\]"),
     ("mst_kruskal", {"edge_weight": None}, "mst_kruskal needs weights: set data.edge_weight"),

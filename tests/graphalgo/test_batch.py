@@ -3,9 +3,10 @@
 import copy
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader as GraphLoader
 from torch_geometric.utils import from_networkx
 
@@ -300,6 +301,37 @@ def test_refuses_no_graphs():
 
 def test_refuses_what_is_not_a_graph(types_unchecked):
     refused([path(), torch.zeros(3)], "graph 1 is a Tensor")
+
+
+@pytest.mark.parametrize("thing", [None, 5, HeteroData()])
+def test_refuses_what_is_no_list_of_graphs(types_unchecked, thing):
+    refused(thing, f"expected PyG Data or a list of them, got a {type(thing).__name__}")
+
+
+@pytest.mark.parametrize("count", [3.0, torch.tensor(3)])
+def test_refuses_a_number_of_vertices_that_is_not_whole(count):
+    refused(path().update({"num_nodes": count}), "at least one vertex, a whole number, got num_nodes")
+
+
+def test_takes_numbers_of_vertices_of_numpy():
+    four, other = (path().update({"num_nodes": count}) for count in (4, np.int64(4)))
+    assert_equal(ToPairBatch()(other), ToPairBatch()(four))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [torch.zeros(3, dtype=torch.complex64), torch.ones(3).to_sparse(), np.zeros(3)],
+    ids=["complex", "sparse", "numpy"],
+)
+def test_refuses_attributes_and_targets_that_are_no_plain_numbers(value):
+    refused(path(pos=value), "'pos' is missing or no dense tensor of real numbers", node_attrs=["pos"])
+    refused(path(pi=value), "expected a dense tensor of 3 entries as the target 'pi'", outputs=OUTPUTS)
+
+
+def test_refuses_an_attribute_without_a_dimension():
+    refused(path(pos=torch.tensor(1.0)), "each of 3 nodes", node_attrs=["pos"])
+    data = Data(edge_index=torch.tensor([[0], [1]]), pos=torch.tensor(1.0))
+    refused(data, "set data.num_nodes", node_attrs=["pos"])
 
 
 def test_refuses_no_vertices():

@@ -2,6 +2,7 @@ import json
 import os
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -141,3 +142,45 @@ def test_what_is_no_table_is_named(path, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         PredictionsWriter(tmp_path / "file" / "p.parquet", "bfs", [NODE])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (b"outputs", b"{", "does not say which task"),
+        (b"outputs", b"[5]", "does not say which task"),
+        (b"outputs", b'[["pi", "node"]]', "expected outputs as"),
+        (b"task", b"\xff", "does not say which task"),
+    ],
+)
+def test_damaged_description_is_named(path, key, value, message):
+    write_tiny(path)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | {key: value}), path)
+    with pytest.raises(InputError, match=message):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize("column", ["set", "loop", "i"])
+def test_missing_values_are_named(path, column):
+    write_tiny(path)
+    table = pq.read_table(path)
+    at = table.schema.get_field_index(column)
+    nothing = pa.nulls(len(table), table.schema.field(at).type)
+    pq.write_table(table.set_column(at, table.schema.field(at), nothing), path)
+    with pytest.raises(InputError, match=f"values are missing from {column}"):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize("name", ["", "..", "../up", "/root", "a\\b"])
+def test_set_that_would_be_written_elsewhere_is_refused(path, name):
+    one = torch.zeros(1, 1)
+    with pytest.raises(InputError, match="without slashes"), PredictionsWriter(path, "bfs", [NODE]) as writer:
+        writer.write(name, 0, 1, NODE, one.long(), one.long(), one)
+    assert os.listdir(path.parent) == []
+    write_tiny(path)
+    table = pq.read_table(path)
+    names = pa.array([name] * len(table), table.schema.field("set").type)
+    pq.write_table(table.set_column(0, table.schema.field("set"), names), path)
+    with pytest.raises(InputError, match="without slashes"):
+        read_predictions(path)

@@ -7,8 +7,9 @@ import time
 import pytest
 import safetensors.torch
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
+from graphalgo import store
 from graphalgo.errors import InputError
 from graphalgo.store import atomic_write, content_key, load_graphs, save_graphs
 
@@ -70,11 +71,63 @@ def test_saving_refuses_what_it_cannot_keep(tmp_path, graphs):
         ([Data(num_nodes=1, y=torch.tensor(3))], "at least one dimension"),
         ([Data(num_nodes=1, y=torch.zeros(1)), Data(num_nodes=1, y=torch.zeros(1).long())], "one dtype"),
         ([Data(y=torch.zeros(1))], "num_nodes"),
+        ([Data(num_nodes=2, x=torch.zeros(2, width)) for width in (3, 4)], "but for dimension 0, one shape"),
+        ([Data(num_nodes=2, x=torch.eye(2).to_sparse())], "must be a dense tensor"),
     ]
     for bad, message in cases:
         with pytest.raises(InputError, match=message):
             save_graphs(path, bad, {})
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.usefixtures("types_unchecked")
+@pytest.mark.parametrize(
+    ("bad", "message"), [(Data(num_nodes=1), "got one Data"), ([HeteroData()], "graph 0 is a HeteroData")]
+)
+def test_saving_refuses_what_is_no_list_of_graphs(tmp_path, bad, message):
+    with pytest.raises(InputError, match=message):
+        save_graphs(tmp_path / "g", bad, {})
+    assert os.listdir(tmp_path) == []
+
+
+def _no_starts(tensors):
+    del tensors["slice.pos"]
+
+
+def _starts_out_of_order(tensors):
+    tensors["slice.pos"][1] = 10_000
+
+
+def _no_sizes(tensors):
+    tensors["num_nodes"] = torch.tensor(3)
+
+
+def _no_dimension(tensors):
+    tensors["data.pos"] = torch.tensor(1.0)
+
+
+@pytest.mark.parametrize("change", [_no_starts, _starts_out_of_order, _no_sizes, _no_dimension])
+def test_whole_file_that_holds_no_graphs_is_named(tmp_path, graphs, change, monkeypatch):
+    pack = store._pack
+
+    def changed(graphs):
+        tensors = pack(graphs)
+        change(tensors)
+        return tensors
+
+    monkeypatch.setattr(store, "_pack", changed)
+    save_graphs(tmp_path / "g", graphs, {})
+    with pytest.raises(InputError, match="no list of graphs, though its checksum is right"):
+        load_graphs(tmp_path / "g")
+
+
+@pytest.mark.parametrize(
+    "header", [b"[" * 100_000, b'{"__metadata__":{"format":"graphalgo.graphs","version":1}}']
+)
+def test_header_of_another_form_is_named(tmp_path, header):
+    (tmp_path / "g").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(InputError, match="damaged"):
+        load_graphs(tmp_path / "g")
 
 
 def test_any_flipped_byte_is_noticed(tmp_path, graphs):
