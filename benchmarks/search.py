@@ -2,7 +2,7 @@
 
 Takes half a minute; with --distribution, a minute. Rates are medians over the rounds, of process time, on one
 thread: questions as rows of tokens with their answers; then as PyG Data, drawing included; then as PairBatch
-of 32, all included. The authors' rates were measured on another machine, for tokens, with their C++ generator.
+of 32, all included. The authors' rates are of their C++ generator, for tokens, measured on another machine.
 With --distribution the table compares our questions with samples of theirs (tests/data/search): means,
 standard deviations, and Kolmogorov-Smirnov's two-sample test. Questions about random graphs come several to a
 graph; of these, one a graph is compared.

@@ -27,15 +27,15 @@ class Questions:
     Attributes:
         tokens: one question a row; :mod:`search_bench.tokens` says how.
         label: id of one right next vertex: drawn uniformly from all of them, the only one of a test question.
-        next_ok: by id, whether it is a right next vertex: a child of the current vertex from which the goal
-            can be reached.
+        next_ok: by id (0..size), whether it is a right next vertex: a child of the current vertex from which
+            the goal can be reached.
         lookahead: of the step for whose sake the question was asked, which is the first of a shortest
             completion (of any completion in a test set); -1 where it is not known.
     """
 
     tokens: UInt16[np.ndarray, "q t"]
     label: Int[np.ndarray, " q"]
-    next_ok: Bool[np.ndarray, "q n+1"]
+    next_ok: Bool[np.ndarray, "q m"]
     lookahead: Int[np.ndarray, " q"]
 
     @property
@@ -92,7 +92,7 @@ def read_questions(path: str | os.PathLike) -> Questions:
         InputError: if the file cannot be read, an array is missing, or a row is not a question.
     """
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read questions from {path}: {error}") from error

@@ -4,7 +4,7 @@ A question of size n is a row of 3 n + 5 tokens: padding; then for each edge ``E
 ``Q start goal``; then ``P`` and the path taken so far, whose last vertex is the current one. Ids are 1..n;
 the other tokens are ``P`` = n + 1, ``E`` = n + 2, padding = n + 3 and ``Q`` = n + 4.
 
-Axes: t token, e edge, p vertex of the path, n vertices.
+Axes: t token, e edge, p vertex of the path, m id (0, which is none, to size), n vertices.
 
 Source: Saparov et al., Transformers Struggle to Learn to Search, ICLR 2025 (arXiv 2412.04703).
 """
@@ -120,7 +120,7 @@ def write_tokens(question: Question) -> UInt16[np.ndarray, " t"]:
 def to_data(
     question: Question,
     label: int | None = None,
-    next_ok: Bool[np.ndarray, " size+1"] | None = None,
+    next_ok: Bool[np.ndarray, " m"] | None = None,
     lookahead: int | None = None,
 ) -> Data:
     """The question as a graph of n vertices.
@@ -150,13 +150,13 @@ def to_data(
     n, num_ends = len(ids), question.edges.size
     local = torch.from_numpy(at)
 
-    def mark(vertex: int) -> torch.Tensor:
+    def mark(place: int) -> torch.Tensor:
         marks = torch.zeros(n)
-        marks[vertex] = 1
+        marks[local[place]] = 1
         return marks
 
     data = Data(edge_index=local[:num_ends].reshape(2, -1), num_nodes=n)
-    data.start, data.goal, data.current = mark(at[num_ends]), mark(at[num_ends + 1]), mark(at[-1])
+    data.start, data.goal, data.current = mark(num_ends), mark(num_ends + 1), mark(-1)
     data.path = local[num_ends + 2 :]
     data.id = torch.from_numpy(ids)
     if label is not None:

@@ -97,6 +97,14 @@ def test_earlier_demo_is_replaced(parts, tmp_path):
     assert left == {f"{task}/test/predictions.parquet" for task in demo.TASKS}
 
 
+def test_demo_is_told_from_a_run_by_what_training_writes(tmp_path):
+    quick = ["--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"]
+    for config, is_demo in (("demo/dfs", True), ("clrs/dfs", False)):
+        run = tmp_path / config.replace("/", "-") / "dfs"
+        assert main(["fit", "--config", config, "--run_dir", str(run), *quick]) == 0
+        assert demo._is_demo(run) == is_demo
+
+
 def foreign_file(folder):
     (folder / "notes.txt").write_text("mine")
 
@@ -168,9 +176,8 @@ def test_command_line_refuses_what_is_no_folder_for_a_demo(parts, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_whole_demo_leaves_reports_and_figures_and_can_be_repeated(tmp_path, capsys):
-    for _ in range(2):
-        assert main(["demo", "--run_dir", str(tmp_path / "demo"), "--max_steps", "2"]) == 0
+def test_whole_demo_leaves_reports_and_figures(tmp_path, capsys):
+    assert main(["demo", "--run_dir", str(tmp_path / "demo"), "--max_steps", "2"]) == 0
     printed = capsys.readouterr().out
     for task in demo.TASKS:
         run = tmp_path / "demo" / task
