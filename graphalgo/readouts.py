@@ -25,8 +25,8 @@ def _mlp(width_in: int, width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, width), nn.SiLU(), nn.Linear(width, 1))
 
 
-class NodePointer(nn.Module):
-    r"""For each vertex i a choice over vertices j: ``logit[i,j] = MLP([t[i,j], t[j,i]])``.
+class EdgeMask(nn.Module):
+    r"""For each pair (i, j) a yes or no: ``logit[i,j] = MLP([t[i,j], t[j,i]])``.
 
     Args:
         width: channels of the pair state.
@@ -39,8 +39,16 @@ class NodePointer(nn.Module):
         self.score = _mlp(2 * width, width)
 
     def forward(self, t: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n"]:
+        """Logit of yes."""
+        return self.score(both_ways(t)).squeeze(-1)
+
+
+class NodePointer(EdgeMask):
+    """For each vertex i a choice over vertices j: the logits of :class:`EdgeMask` as a choice."""
+
+    def forward(self, t: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n"]:
         """Logits over j."""
-        return self.score(both_ways(t)).squeeze(-1).masked_fill(~mask[:, None, :], -math.inf)
+        return super().forward(t, mask).masked_fill(~mask[:, None, :], -math.inf)
 
 
 class EdgePointer(nn.Module):
@@ -104,24 +112,6 @@ class NodeMaskOne(NodeMask):
     def forward(self, t: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
         """Logits over vertices."""
         return super().forward(t, mask).masked_fill(~mask, -math.inf)
-
-
-class EdgeMask(nn.Module):
-    r"""For each pair (i, j) a yes or no: ``logit[i,j] = MLP([t[i,j], t[j,i]])``.
-
-    Args:
-        width: channels of the pair state.
-
-    Cost: that of a per-pair MLP.
-    """
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.score = _mlp(2 * width, width)
-
-    def forward(self, t: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n"]:
-        """Logit of yes."""
-        return self.score(both_ways(t)).squeeze(-1)
 
 
 def readout_for(output: Output, width: int) -> nn.Module:
