@@ -24,7 +24,7 @@ AUTHORS = {49: 15_600, 125: 2_900, 250: 740}
 """Balanced training questions a second of the authors' generator on one thread."""
 SECONDS_A_TURN = 0.15
 BATCH_SIZE = 32
-DRAWN = {49: 8000, 125: 4000, 250: 2000}
+DRAWN = {49: 4000, 125: 2000, 250: 1000}
 """Balanced questions drawn for the comparison; half as many about random graphs."""
 DRAWN_AT_LOOKAHEAD = 64
 

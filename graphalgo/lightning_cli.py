@@ -174,8 +174,9 @@ class GraphalgoCLI(LightningCLI):
         if self.subcommand == "predict":
             callbacks.append(PredictReport(run_dir))
         has_bar = any(isinstance(callback, ProgressBar) for callback in given)
-        if not has_bar and not sys.stdout.isatty() and trainer_config.get("enable_progress_bar") is not False:
-            first.append(TQDMProgressBar(refresh_rate=500))
+        if not has_bar and trainer_config.get("enable_progress_bar") is not False:
+            # In a file every refresh is a line. (Rich's bar counts epochs, of which there is no number here.)
+            first.append(TQDMProgressBar(refresh_rate=10 if sys.stdout.isatty() else 500))
         kwargs["callbacks"] = [*first, *given, *callbacks]
         return super().instantiate_trainer(**kwargs)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from search_bench.lookahead import NO_WAY, distances, lookahead, shortest_next, valid_next
+from search_bench.lookahead import NO_WAY, distances, lookahead
 from search_bench.questions import Questions
 from search_bench.tokens import Question
 
@@ -84,7 +84,9 @@ def _describe(question: Question, label: int) -> dict[str, int]:
     out_degree, in_degree = (np.bincount(ends, minlength=n) for ends in edges)
     real = out_degree + in_degree > 0
     to_goal = distances(edges, n, goal)
-    nearest = np.flatnonzero(shortest_next(edges, n, current, goal))
+    children = np.unique(edges[1, edges[0] == current])
+    right = children[to_goal[children] != NO_WAY]
+    nearest = right[to_goal[right] == to_goal[right].min()]
     ahead = lookahead(edges, n, current, int(nearest[0]), goal)
     return {
         "vertices": int(real.sum()),
@@ -101,7 +103,7 @@ def _describe(question: Question, label: int) -> dict[str, int]:
         "edges from start to goal": int(to_goal[question.start]),
         "vertices of the path so far": len(question.path),
         "branches": int(out_degree[current]),
-        "right next vertices": int(valid_next(edges, n, current, goal).sum()),
+        "right next vertices": len(right),
         "label is nearest": int(label in nearest),
         "edges from current to goal": int(to_goal[current]),
         "lookahead": ahead,

@@ -69,9 +69,9 @@ def start(arguments, notes, die=None):
 
 @pytest.fixture(scope="module")
 def processes():
-    """Starts processes from one that has imported everything: a second is saved a hundred times."""
+    """Starts processes from one that has imported everything."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["graphalgo.lightning_cli", "clrs_bridge", "tensorboard", __name__])
+    context.set_forkserver_preload(["tests.warm", __name__])
     return context
 
 
@@ -137,8 +137,11 @@ def assert_saw_the_same(first, second, uninterrupted, resumed_at):
     assert second == uninterrupted[resumed_at:]
 
 
-@pytest.mark.parametrize("source", [STREAM, POOL], ids=["stream", "pool"])
-@pytest.mark.parametrize("loading", [[], WORKER], ids=["same process", "worker"])
+@pytest.mark.parametrize(
+    ("source", "loading"),
+    [(STREAM, []), (POOL, WORKER)],
+    ids=["stream", "pool, loaded by another process"],
+)
 def test_killed_run_is_resumed_to_the_same_end(source, loading, run, whole, tmp_path):
     """With a loading process, to the end of a run that has none."""
     options = source + loading
