@@ -6,7 +6,7 @@ from graphalgo.batch import Output, PairBatch, ToPairBatch
 from graphalgo.blocks import PairBlock
 from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
-from graphalgo.mixers import OrJoin, PowerMean, Summed, TriangleAttention
+from graphalgo.mixers import OrJoin, PowerMean, Propagator, Summed, TriangleAttention
 from graphalgo.model import PairModel
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = [
     "PairBlock",
     "PairModel",
     "PairModule",
+    "Propagator",
     "PowerMean",
     "StackedBlocks",
     "Summed",

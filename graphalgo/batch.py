@@ -22,6 +22,16 @@ from torch_geometric.transforms import BaseTransform
 
 from graphalgo.errors import InputError
 
+KINDS = (
+    ("node", "pointer"),
+    ("node", "mask"),
+    ("node", "mask_one"),
+    ("edge", "pointer"),
+    ("edge", "mask"),
+    ("graph", "pointer"),
+)
+"""Every (location, type) of an output."""
+
 NOT_SCORED = -1
 """Target value of an entry that is neither trained on nor scored (padding, and dm-clrs's masked entries)."""
 
@@ -32,13 +42,33 @@ class Output:
 
     Attributes:
         name: attribute of the ``Data`` that holds the truth.
-        location: ``"node"`` (one answer a vertex) or ``"edge"`` (one answer an ordered pair).
+        location: ``"node"`` (one answer a vertex), ``"edge"`` (one answer an ordered pair), or ``"graph"``
+            (one answer a graph).
         type: ``"pointer"`` (a vertex), ``"mask"`` (0 or 1), or ``"mask_one"`` (one vertex of the graph).
+
+    A node's mask_one and a graph's pointer both are one vertex of the graph. The former is labelled one-hot
+    and read from each vertex's own pairs; the latter is labelled with the vertex and read, as a pointer is,
+    from the row of one vertex, which the graph's ``row_attr`` marks (see :class:`ToPairBatch`).
+
+    Raises:
+        InputError: if there is no such kind of output.
     """
 
     name: str
-    location: Literal["node", "edge"]
+    location: Literal["node", "edge", "graph"]
     type: Literal["pointer", "mask", "mask_one"]
+
+    def __post_init__(self):
+        if (self.location, self.type) not in KINDS:
+            kinds = ", ".join(f"{location} {type}" for location, type in KINDS)
+            raise InputError(
+                f"the output {self.name!r} is a {self.location} {self.type}; expected one of {kinds}"
+            )
+
+    @property
+    def rank(self) -> int:
+        """Axes of an answer beside the batch: 0 for one answer a graph, 1 a vertex, 2 an ordered pair."""
+        return 0 if self.type == "mask_one" else ("graph", "node", "edge").index(self.location)
 
 
 @dataclass
@@ -49,12 +79,20 @@ class PairBatch:
         x: features of every ordered pair (u, v); exactly 0 where u or v is padding.
         mask: True at real vertices.
         targets: truth by output name. Node pointer and node mask ``(b, n)``, edge pointer and edge mask
-            ``(b, n, n)``, mask_one ``(b,)`` (the marked vertex). Entries that are not scored hold -1.
+            ``(b, n, n)``, mask_one and graph pointer ``(b,)`` (the vertex). Entries that are not scored
+            hold -1.
+        accepted: by name of a graph pointer, True at every vertex that is a right answer, where there may be
+            several; the target is one of them.
+        row: of each graph the vertex whose row graph pointers are read from; None if there are none.
+        vertices: features of vertices that are not spread over pairs; 0 at padding.
     """
 
     x: Float[Tensor, "b n n f"]
     mask: Bool[Tensor, "b n"]
     targets: dict[str, Int[Tensor, b * rest]] = field(default_factory=dict)
+    accepted: dict[str, Bool[Tensor, "b n"]] = field(default_factory=dict)
+    row: Int[Tensor, " b"] | None = None
+    vertices: Float[Tensor, "b n v"] | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -67,7 +105,14 @@ class PairBatch:
         return self.mask.sum(dim=1)
 
     def _map(self, fn: Callable[[Tensor], Tensor]) -> PairBatch:
-        return PairBatch(fn(self.x), fn(self.mask), {name: fn(y) for name, y in self.targets.items()})
+        return PairBatch(
+            fn(self.x),
+            fn(self.mask),
+            {name: fn(target) for name, target in self.targets.items()},
+            {name: fn(accepted) for name, accepted in self.accepted.items()},
+            None if self.row is None else fn(self.row),
+            None if self.vertices is None else fn(self.vertices),
+        )
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PairBatch:
         """The same batch on another device."""
@@ -84,7 +129,8 @@ class ToPairBatch(BaseTransform):
     The features of the pair (u, v) are, in this order (see :attr:`feature_names`):
     ``identity`` [u = v]; ``edge`` [(u, v) is an edge]; ``reversed edge`` [(v, u) is an edge]; each edge
     attribute at (u, v), then at (v, u), 0 where there is no edge; each node attribute of u, then of v;
-    and for each order attribute a the comparison [a_u < a_v]. Self-loops stand on the diagonal.
+    and for each order attribute a the comparison [a_u < a_v]. Self-loops stand on the diagonal. Vertex
+    attributes are not spread over pairs: they go to ``PairBatch.vertices``, one after another.
 
     Edges are read as directed: an undirected graph holds both directions, as everywhere in PyG. The number
     of vertices must be known: set ``num_nodes`` or a node attribute, since isolated vertices count.
@@ -94,7 +140,14 @@ class ToPairBatch(BaseTransform):
         edge_attrs: names of edge attributes, ``(E,)`` or ``(E, d)``, finite. One named ``edge_weight`` must
             not be negative.
         order_attrs: names of node attributes ``(n,)`` whose order is a feature of the pair.
-        outputs: what the graphs are labelled with. Either all graphs of a batch carry an output or none does.
+        outputs: what the graphs are labelled with: ``(n,)`` for node outputs, ``(n, n)`` or ``(n*n,)`` for
+            edge outputs, ``(1,)`` for graph outputs. Either all graphs of a batch carry an output or none
+            does. Where a graph pointer called ``next`` has several right answers, ``next_ok`` ``(n,)`` marks
+            them all with 1.
+        row_attr: name of the node attribute that is not 0 at the one vertex whose row graph pointers are read
+            from.
+        vertex_attrs: names of node attributes ``(n, d)`` that are for the vertices alone.
+        edges: whether the two edge features are given.
 
     Raises:
         InputError: if a graph has no vertices or no known number of them, edges out of range or twice,
@@ -116,17 +169,26 @@ class ToPairBatch(BaseTransform):
         edge_attrs: Sequence[str] = (),
         order_attrs: Sequence[str] = (),
         outputs: Sequence[Output] = (),
+        row_attr: str | None = None,
+        vertex_attrs: Sequence[str] = (),
+        edges: bool = True,
     ):
         self.node_attrs = tuple(node_attrs)
         self.edge_attrs = tuple(edge_attrs)
         self.order_attrs = tuple(order_attrs)
         self.outputs = tuple(outputs)
+        self.row_attr = row_attr
+        self.vertex_attrs = tuple(vertex_attrs)
+        self.edges = edges
+        if row_attr is None and any(output.location == "graph" for output in self.outputs):
+            raise InputError("a graph pointer is read from the row of one vertex; say which with row_attr")
 
     @property
     def feature_names(self) -> list[str]:
         """Name of each feature, in order, for attributes of one column each."""
         return (
-            ["identity", "edge", "reversed edge"]
+            ["identity"]
+            + ["edge", "reversed edge"] * self.edges
             + self.edge_attrs_named("(u, v)")
             + self.edge_attrs_named("(v, u)")
             + [f"{name} of u" for name in self.node_attrs]
@@ -134,14 +196,17 @@ class ToPairBatch(BaseTransform):
             + [f"{name} of u < {name} of v" for name in self.order_attrs]
         )
 
-    def settings(self) -> dict[str, list]:
-        """What it was made with, as plain lists."""
-        return {
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, as plain values; what is as by default and newer than files is left out."""
+        settings: dict[str, Any] = {
             "node_attrs": list(self.node_attrs),
             "edge_attrs": list(self.edge_attrs),
             "order_attrs": list(self.order_attrs),
             "outputs": [list(astuple(output)) for output in self.outputs],
         }
+        later = {"row_attr": self.row_attr, "vertex_attrs": list(self.vertex_attrs), "edges": self.edges}
+        default = {"row_attr": None, "vertex_attrs": [], "edges": True}
+        return settings | {name: value for name, value in later.items() if value != default[name]}
 
     @property
     def num_features(self) -> int:
@@ -159,27 +224,26 @@ class ToPairBatch(BaseTransform):
     def forward(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
         """See the class."""
         graphs = _as_list(data)
-        sizes = [_num_nodes(graph, g, self.node_attrs + self.order_attrs) for g, graph in enumerate(graphs)]
+        known = [*self.node_attrs, *self.order_attrs, *self.vertex_attrs]
+        sizes = [_num_nodes(graph, g, known) for g, graph in enumerate(graphs)]
         _check_devices(graphs)
-        for g, (graph, n) in enumerate(zip(graphs, sizes, strict=True)):
-            _check_edges(graph, g, n)
-        device = graphs[0].edge_index.device
+        at, (i, j) = _edges(graphs, sizes)
+        device = i.device
         n = max(sizes)
         num_nodes = torch.tensor(sizes, device=device)
         mask = torch.arange(n, device=device) < num_nodes[:, None]
-
-        edges_of = torch.tensor([graph.edge_index.size(1) for graph in graphs], device=device)
-        at = torch.arange(len(graphs), device=device).repeat_interleave(edges_of)
-        i, j = torch.cat([graph.edge_index for graph in graphs], dim=1)
 
         def on_edges(values: Tensor) -> Tensor:
             dense = torch.zeros(len(graphs), n, n, values.size(-1), device=device)
             dense[at, i, j] = values
             return dense
 
-        edge = on_edges(torch.ones(i.numel(), 1, device=device))
-        features = [torch.diag_embed(mask.float()).unsqueeze(-1), edge, edge.transpose(1, 2)]
-        values = [on_edges(_attribute(graphs, name, edges_of.tolist(), "edge")) for name in self.edge_attrs]
+        features = [torch.diag_embed(mask.float()).unsqueeze(-1)]
+        if self.edges:
+            edge = on_edges(torch.ones(i.numel(), 1, device=device))
+            features += [edge, edge.transpose(1, 2)]
+        counts = [graph.edge_index.size(1) for graph in graphs]
+        values = [on_edges(_attribute(graphs, name, counts, "edge")) for name in self.edge_attrs]
         features += values + [value.transpose(1, 2) for value in values]
 
         def on_nodes(name: str) -> Tensor:
@@ -190,16 +254,27 @@ class ToPairBatch(BaseTransform):
 
         real = (mask[:, :, None] & mask[:, None, :]).unsqueeze(-1)
         nodes = [on_nodes(name).float() for name in self.node_attrs]
-        features += [(node[:, :, None] * real) for node in nodes] + [
-            (node[:, None, :] * real) for node in nodes
-        ]
+        features += [node[:, :, None] * real for node in nodes] + [node[:, None, :] * real for node in nodes]
         for name in self.order_attrs:
             value = on_nodes(name)
             if value.size(-1) != 1:
                 raise InputError(f"an order attribute has one value a vertex; {name!r} has {value.size(-1)}")
             features.append(((value[:, :, None] < value[:, None, :]) & real).float())
-        targets = {output.name: _target(graphs, output, sizes, mask) for output in self._present(graphs)}
-        return PairBatch(torch.cat(features, dim=-1), mask, targets)
+        present = self._present(graphs)
+        return PairBatch(
+            torch.cat(features, dim=-1),
+            mask,
+            {output.name: _target(graphs, output, sizes, mask) for output in present},
+            {
+                output.name: _accepted(graphs, output, sizes, mask)
+                for output in present
+                if output.location == "graph" and all(f"{output.name}_ok" in graph for graph in graphs)
+            },
+            None if self.row_attr is None else _row(on_nodes(self.row_attr), self.row_attr),
+            torch.cat([on_nodes(name).float() for name in self.vertex_attrs], dim=-1)
+            if self.vertex_attrs
+            else None,
+        )
 
     def _present(self, graphs: list[Data]) -> list[Output]:
         present = []
@@ -282,24 +357,35 @@ def _check_devices(graphs: list[Data]) -> None:
         raise InputError(f"tensors of one batch lie on several devices ({names}); move the graphs to one")
 
 
-def _check_edges(graph: Data, g: int, n: int) -> None:
-    edge_index = graph.edge_index
-    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        shape = list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise InputError(f"graph {g}: expected an edge_index of shape [2, E], got {shape}")
-    if edge_index.dtype != torch.int64:
-        raise InputError(f"graph {g}: expected an edge_index of dtype int64, got {edge_index.dtype}")
-    if edge_index.numel() == 0:
-        return
-    low, high = int(edge_index.min()), int(edge_index.max())
-    if low < 0 or high >= n:
-        raise InputError(f"graph {g}: edge_index names vertex {low if low < 0 else high}, outside 0..{n - 1}")
-    code = edge_index[0] * n + edge_index[1]
-    if code.unique().numel() != code.numel():
+def _edges(graphs: list[Data], sizes: list[int]) -> tuple[Int[Tensor, " e"], Int[Tensor, "2 e"]]:
+    """All edges, one graph after another, checked: the graph that each belongs to, and its ends."""
+    for g, graph in enumerate(graphs):
+        edge_index = graph.edge_index
+        if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
+            shape = list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
+            raise InputError(f"graph {g}: expected an edge_index of shape [2, E], got {shape}")
+        if edge_index.dtype != torch.int64:
+            raise InputError(f"graph {g}: expected an edge_index of dtype int64, got {edge_index.dtype}")
+    edges = torch.cat([graph.edge_index for graph in graphs], dim=1)
+    counts = torch.tensor([graph.edge_index.size(1) for graph in graphs], device=edges.device)
+    at = torch.arange(len(graphs), device=edges.device).repeat_interleave(counts)
+    size = torch.tensor(sizes, device=edges.device)[at]
+    outside = (edges < 0) | (edges >= size)
+    if bool(outside.any()):
+        end, e = (int(place[0]) for place in outside.nonzero(as_tuple=True))
         raise InputError(
-            f"graph {g}: {code.numel() - code.unique().numel()} edges are given more than once; "
+            f"graph {int(at[e])}: edge_index names vertex {int(edges[end, e])}, outside 0..{int(size[e]) - 1}"
+        )
+    code = (at * max(sizes) + edges[0]) * max(sizes) + edges[1]
+    if code.unique().numel() != code.numel():
+        different, times = code.unique(return_counts=True)
+        g = int(different[times > 1][0]) // max(sizes) ** 2
+        twice = int((times - 1)[different // max(sizes) ** 2 == g].sum())
+        raise InputError(
+            f"graph {g}: {twice} edges are given more than once; "
             "merge them first (torch_geometric.utils.coalesce)"
         )
+    return at, edges
 
 
 def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) -> Tensor:
@@ -340,31 +426,59 @@ def _attribute(graphs: list[Data], name: str, counts: list[int], location: str) 
 def _target(graphs: list[Data], output: Output, sizes: list[int], mask: Tensor) -> Tensor:
     """One output's truth, padded with -1; see :class:`PairBatch` for its shape."""
     b, n = mask.shape
-    per_node = output.location == "node"
-    dense = torch.full((b, n) if per_node else (b, n, n), NOT_SCORED, device=mask.device)
-    for g, (graph, size) in enumerate(zip(graphs, sizes, strict=True)):
-        value = graph[output.name]
-        count = size if per_node else size * size
-        if not _is_plain(value) or value.numel() != count:
+    values = [graph[output.name] for graph in graphs]
+    power = {"graph": 0, "node": 1, "edge": 2}[output.location]
+    for g, (value, size) in enumerate(zip(values, sizes, strict=True)):
+        if not _is_plain(value) or value.numel() != size**power:
             got = f"{list(value.shape)} {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
             raise InputError(
-                f"graph {g}: expected a dense tensor of {count} entries as the target {output.name!r}, "
-                f"got {got}"
+                f"graph {g}: expected a dense tensor of {size**power} entries as the target "
+                f"{output.name!r}, got {got}"
             )
-        whole = value.long()
-        if value.is_floating_point() and bool((whole != value).any()):
-            raise InputError(f"graph {g}: the target {output.name!r} holds values that are not whole numbers")
-        top = size - 1 if output.type == "pointer" else 1
-        if int(whole.min()) < NOT_SCORED or int(whole.max()) > top:
-            raise InputError(
-                f"graph {g}: the target {output.name!r} must lie in -1..{top}, "
-                f"got {int(whole.min())}..{int(whole.max())}"
-            )
-        if per_node:
-            dense[g, :size] = whole.reshape(size)
-        else:
-            dense[g, :size, :size] = whole.reshape(size, size)
+    size = torch.tensor(sizes, device=mask.device)
+    at = torch.arange(b, device=mask.device).repeat_interleave(size**power)
+    value = torch.cat([value.reshape(-1) for value in values])
+    whole = value.long()
+    if value.is_floating_point() and bool((whole != value).any()):
+        g = int(at[whole != value][0])
+        raise InputError(f"graph {g}: the target {output.name!r} holds values that are not whole numbers")
+    top = size[at] - 1 if output.type == "pointer" else torch.ones_like(whole)
+    outside = (whole < NOT_SCORED) | (whole > top)
+    if bool(outside.any()):
+        g = int(at[outside][0])
+        raise InputError(
+            f"graph {g}: the target {output.name!r} must lie in -1..{int(top[at == g][0])}, "
+            f"got {int(whole[at == g].min())}..{int(whole[at == g].max())}"
+        )
+    if power == 0:
+        return whole
+    dense = torch.full((b,) + (n,) * power, NOT_SCORED, device=mask.device)
+    dense[mask if power == 1 else mask[:, :, None] & mask[:, None, :]] = whole
     return _marked_vertex(dense, mask, output) if output.type == "mask_one" else dense
+
+
+def _accepted(
+    graphs: list[Data], output: Output, sizes: list[int], mask: Bool[Tensor, "b n"]
+) -> Bool[Tensor, "b n"]:
+    """Every right answer of a graph pointer, of which the target is one."""
+    name = f"{output.name}_ok"
+    marks = _target(graphs, Output(name, "node", "mask"), sizes, mask)
+    target = _target(graphs, output, sizes, mask)
+    wrong = (target != NOT_SCORED) & (marks.gather(1, target.clamp(min=0)[:, None]).squeeze(1) != 1)
+    if bool(wrong.any()):
+        raise InputError(
+            f"graph {int(wrong.nonzero()[0])}: the target {output.name!r} is not marked as right by {name!r}"
+        )
+    return marks == 1
+
+
+def _row(marks: Float[Tensor, "b n 1"], name: str) -> Int[Tensor, " b"]:
+    """The vertex of each graph that an attribute marks."""
+    marked = marks.squeeze(-1) != 0
+    for g, count in enumerate(marked.sum(dim=1).tolist()):
+        if count != 1:
+            raise InputError(f"graph {g}: {name!r} must mark one vertex, it marks {count}")
+    return marked.int().argmax(dim=1)
 
 
 def _marked_vertex(

@@ -1,6 +1,6 @@
 """PairBlock: mixers side by side, a gate, a residual, a per-pair MLP.
 
-Axes: b graph, i row, j column, c channel.
+Axes: b graph, i row, j column, c channel, r chosen row.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphalgo.errors import InputError
-from graphalgo.mixers.legs import pair_mask
+from graphalgo.mixers.legs import pair_mask, take_rows
 
 
 def rms_norm(z: Float[Tensor, "*pairs c"], eps: float = 1e-6) -> Float[Tensor, "*pairs c"]:
@@ -32,7 +32,8 @@ class PairBlock(nn.Module):
 
     Args:
         width: channels of the pair state.
-        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)``, ``channels``, and
+        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)``, and ``rows`` as a third argument if graph
+            pointers are read; ``channels``; and
             ``width`` if it is to be checked).
         hidden: width of the MLP's hidden layer, ``2 * width`` by default.
 
@@ -57,10 +58,17 @@ class PairBlock(nn.Module):
         self.out = nn.Linear(sum(mixer.channels for mixer in mixers), width, bias=False)
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.SiLU(), nn.Linear(hidden, width))
 
-    def forward(self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
-        """The next pair state."""
+    def forward(
+        self,
+        z: Float[Tensor, "b n n c"],
+        mask: Bool[Tensor, "b n"],
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
+        """The next pair state; with ``rows`` only the rows of those vertices, at the cost of so many."""
         t = rms_norm(z)
-        mixed = torch.cat([mixer(t, mask) for mixer in self.mixers], dim=-1)
+        chosen = () if rows is None else (rows,)
+        mixed = torch.cat([mixer(t, mask, *chosen) for mixer in self.mixers], dim=-1)
+        z, t = take_rows(z, rows), take_rows(t, rows)
         z = z + self.gate(t).sigmoid() * self.out(mixed)
         z = z + self.mlp(rms_norm(z))
-        return z * pair_mask(mask)
+        return z * pair_mask(mask, rows)

@@ -1,49 +1,59 @@
 """A block applied K times, or L blocks applied once each.
 
-Axes: b graph, i row, j column, c channel, t loop step.
+Axes: b graph, i row, j column, c channel, t loop step, r chosen row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from graphalgo.errors import InputError
+from graphalgo.mixers.legs import take_rows
 
 
 class LoopedBlock(nn.Module):
     """One block with one set of weights, applied as often as each call asks for.
 
     Args:
-        block: maps (z, mask) to the next z, as :class:`graphalgo.PairBlock` does.
+        block: maps (z, mask) to the next z, as :class:`graphalgo.PairBlock` does, and (z, mask, rows) to rows
+            of it if graph pointers are read.
     """
 
     def __init__(self, block: nn.Module):
         super().__init__()
         self.block = block
         self.width = block.width
+        self.depth = None
 
     def compile_blocks(self) -> None:
         """Compiles the block, once for all batch sizes and numbers of vertices."""
         self.block.compile(dynamic=True)
 
     def states(
-        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
-    ) -> Iterator[Float[Tensor, "b n n c"]]:
-        """The pair state after each of ``num_steps`` iterations."""
-        for _ in range(num_steps):
-            z = self.block(z, mask)
-            yield z
+        self,
+        z: Float[Tensor, "b n n c"],
+        mask: Bool[Tensor, "b n"],
+        num_steps: int,
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Iterator[Float[Tensor, "b _ n c"]]:
+        """The pair state after each of ``num_steps`` iterations; the last one's chosen rows only."""
+        return _states([self.block] * num_steps, z, mask, rows)
 
     def forward(
-        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int
-    ) -> Float[Tensor, "b n n c"]:
-        """The pair state after ``num_steps`` iterations; ``z`` itself after 0."""
-        for state in self.states(z, mask, num_steps):
-            z = state
-        return z
+        self,
+        z: Float[Tensor, "b n n c"],
+        mask: Bool[Tensor, "b n"],
+        num_steps: int,
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
+        """The pair state after ``num_steps`` iterations; ``z`` itself after 0.
+
+        With ``rows`` the last iteration is computed for those rows alone.
+        """
+        return _last(self.states(z, mask, num_steps, rows), take_rows(z, rows))
 
 
 class StackedBlocks(nn.Module):
@@ -63,6 +73,7 @@ class StackedBlocks(nn.Module):
             raise InputError(f"expected blocks of one width, got the widths {widths}")
         self.blocks = nn.ModuleList(blocks)
         self.width = blocks[0].width
+        self.depth = len(self.blocks)
 
     def compile_blocks(self) -> None:
         """Compiles each block, once for all batch sizes and numbers of vertices."""
@@ -70,17 +81,37 @@ class StackedBlocks(nn.Module):
             block.compile(dynamic=True)
 
     def states(
-        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None
-    ) -> Iterator[Float[Tensor, "b n n c"]]:
-        """The pair state after each block; at most the first ``num_steps`` of them."""
-        for block in self.blocks[:num_steps]:
-            z = block(z, mask)
-            yield z
+        self,
+        z: Float[Tensor, "b n n c"],
+        mask: Bool[Tensor, "b n"],
+        num_steps: int | None = None,
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Iterator[Float[Tensor, "b _ n c"]]:
+        """The pair state after each block, at most the first ``num_steps``; see :class:`LoopedBlock`."""
+        return _states(list(self.blocks[:num_steps]), z, mask, rows)
 
     def forward(
-        self, z: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"], num_steps: int | None = None
-    ) -> Float[Tensor, "b n n c"]:
-        """The pair state after the last block."""
-        for state in self.states(z, mask, num_steps):
-            z = state
-        return z
+        self,
+        z: Float[Tensor, "b n n c"],
+        mask: Bool[Tensor, "b n"],
+        num_steps: int | None = None,
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
+        """The pair state after the last block; with ``rows``, which computes those rows alone."""
+        return _last(self.states(z, mask, num_steps, rows), take_rows(z, rows))
+
+
+def _states(blocks: Sequence[nn.Module], z: Tensor, mask: Tensor, rows: Tensor | None) -> Iterator[Tensor]:
+    for block in blocks[:-1]:
+        z = block(z, mask)
+        yield z
+    if blocks:
+        yield blocks[-1](z, mask) if rows is None else blocks[-1](z, mask, rows)
+
+
+def _last(states: Iterator[Tensor], otherwise: Tensor) -> Tensor:
+    """The last state; without any, the other one."""
+    state = otherwise
+    for state in states:  # noqa: B007  (the earlier ones are not kept)
+        pass
+    return state

@@ -5,8 +5,10 @@ Axes: b graph, i row, j column, q choice. Entries whose target is -1 do not coun
 
 from __future__ import annotations
 
+import math
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,6 +32,24 @@ def mask_loss(logits: Float[Tensor, "*entries"], target: Int[Tensor, "*entries"]
     return torch.where(scored, loss, 0.0).sum() / scored.sum().clamp(min=1)
 
 
-def output_loss(output: Output, logits: Tensor, target: Tensor) -> Float[Tensor, ""]:
+def accepted_loss(
+    logits: Float[Tensor, "b q"], target: Int[Tensor, " b"], accepted: Bool[Tensor, "b q"]
+) -> Float[Tensor, ""]:
+    """Minus the logarithm of the probability of any right answer, in nats; mean over scored entries.
+
+    Where several answers are right, it does not ask for a choice among them, as a drawn target would.
+    """
+    scored = target != NOT_SCORED
+    logits = logits.float()
+    right = accepted | ~scored[:, None]
+    loss = logits.logsumexp(dim=-1) - logits.masked_fill(~right, -math.inf).logsumexp(dim=-1)
+    return torch.where(scored, loss, 0.0).sum() / scored.sum().clamp(min=1)
+
+
+def output_loss(
+    output: Output, logits: Tensor, target: Tensor, accepted: Tensor | None = None
+) -> Float[Tensor, ""]:
     """The loss of one output, by its type."""
+    if accepted is not None:
+        return accepted_loss(logits, target, accepted)
     return (mask_loss if output.type == "mask" else pointer_loss)(logits, target)

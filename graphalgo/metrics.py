@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -28,6 +28,11 @@ def decide(output: Output, logits: Tensor) -> Int[Tensor, "*entries"]:
             f"the model's answers to {output.name!r} are NaN: the training has diverged; train again with a "
             "lower learning rate or with gradient clipping"
         )
+    return choose(output, logits)
+
+
+def choose(output: Output, logits: Tensor) -> Int[Tensor, "*entries"]:
+    """The answer of logits that hold no NaN; see :func:`decide`."""
     return (logits > 0).long() if output.type == "mask" else logits.argmax(dim=-1)
 
 
@@ -45,6 +50,15 @@ def graph_counts(output: Output, prediction: Tensor, target: Tensor) -> Int[Tens
         none = torch.zeros_like(scored)
         kinds = [prediction == target, prediction != target, none, none]
     return torch.stack([(kind & scored).reshape(len(target), -1).sum(dim=1) for kind in kinds], dim=1)
+
+
+def right_entries(
+    output: Output, prediction: Tensor, target: Tensor, accepted: Tensor | None = None
+) -> Bool[Tensor, "*entries"]:
+    """At which entries the answer is right: the target, or any accepted answer where several are."""
+    if accepted is None:
+        return prediction == target
+    return accepted.gather(1, prediction[:, None]).squeeze(1) & (target != NOT_SCORED)
 
 
 def score_of_counts(output: Output, counts: np.ndarray) -> np.ndarray:

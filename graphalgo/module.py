@@ -12,14 +12,14 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from jsonargparse import ArgumentError, ArgumentParser
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from graphalgo.batch import Output, PairBatch, ToPairBatch
+from graphalgo.batch import NOT_SCORED, Output, PairBatch, ToPairBatch
 from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.losses import output_loss
-from graphalgo.metrics import OfficialScore, decide
+from graphalgo.metrics import OfficialScore, choose, decide, right_entries
 from graphalgo.model import PairModel
 from graphalgo.run import load_checkpoint, read_config
 
@@ -47,11 +47,13 @@ class PairModule(pl.LightningModule):
     trained weights, which checkpoints keep beside it.
 
     Args:
-        loop: the looped block (or stack of blocks).
+        loop: the looped block (or stack of blocks, whose number is the number of iterations).
         to_pairs: how the task's graphs become pair features, and what is asked for (set from the data).
         task: name of the task, kept in checkpoints so that they are not mixed up (set from the data).
         train_loops: fewest and most iterations of a training step.
         test_loops: iterations in validation and test.
+        log_loops: count ``test_loops`` from ceil(log2 n) on, n the vertices of the largest graph of a batch.
+        front: makes the first pair state of a batch; a linear map of the pair features by default.
         learning_rate: highest learning rate.
         weight_decay: AdamW's, on matrices only.
         warmup_steps: steps of linear warm-up.
@@ -67,6 +69,8 @@ class PairModule(pl.LightningModule):
         task: str,
         train_loops: tuple[int, int] = (4, 8),
         test_loops: int = 8,
+        log_loops: bool = False,
+        front: nn.Module | None = None,
         learning_rate: float = 2e-3,
         weight_decay: float = 1e-2,
         warmup_steps: int = 200,
@@ -80,12 +84,18 @@ class PairModule(pl.LightningModule):
             )
         if test_loops < 1:
             raise InputError(f"test_loops must be at least 1, got {test_loops}")
-        self.model = PairModel(loop, to_pairs.num_features, to_pairs.outputs)
+        for name, value in (("weight_decay", weight_decay), ("warmup_steps", warmup_steps)):
+            if value < 0:
+                raise InputError(f"{name} must not be negative, got {value}")
+        if not learning_rate > 0:
+            raise InputError(f"learning_rate must be above 0, got {learning_rate}")
+        self.model = PairModel(loop, to_pairs.num_features, to_pairs.outputs, front)
         self.to_pairs = to_pairs
         self.outputs = to_pairs.outputs
         self.task = task
         self.train_loops = tuple(train_loops)
         self.test_loops = test_loops
+        self.log_loops = log_loops
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.warmup_steps = warmup_steps
@@ -148,11 +158,19 @@ class PairModule(pl.LightningModule):
         return answers
 
     def forward(self, batch: PairBatch, num_steps: int | None = None) -> dict[str, Tensor]:
-        """Logits of every output after ``num_steps`` iterations (``test_loops`` if not given)."""
-        return self.model(batch, self.test_loops if num_steps is None else num_steps)
+        """Logits of every output after ``num_steps`` iterations (as in a test if not given)."""
+        return self.model(batch, self.loops_for(batch) if num_steps is None else num_steps)
+
+    def loops_for(self, batch: PairBatch) -> int:
+        """Number of iterations of a test."""
+        if self.model.loop.depth is not None:
+            return self.model.loop.depth
+        return self.test_loops + (math.ceil(math.log2(batch.mask.size(1))) if self.log_loops else 0)
 
     def draw_loops(self, step: int) -> int:
         """Number of iterations of a training step."""
+        if self.model.loop.depth is not None:
+            return self.model.loop.depth
         return random.Random(f"loops {self.seed} {step}").randint(*self.train_loops)
 
     def loss(self, logits: dict[str, Tensor], batch: PairBatch) -> Tensor:
@@ -162,14 +180,32 @@ class PairModule(pl.LightningModule):
             raise InputError(
                 f"the graphs are not labelled with {', '.join(missing)}, which {self.task} trains on"
             )
-        losses = [output_loss(out, logits[out.name], batch.targets[out.name]) for out in self.outputs]
+        losses = [
+            output_loss(out, logits[out.name], batch.targets[out.name], batch.accepted.get(out.name))
+            for out in self.outputs
+        ]
         return torch.stack(losses).mean()
 
-    def training_step(self, batch: PairBatch, batch_idx: int) -> Tensor:
-        """One step at the number of iterations drawn for it."""
-        loss = self.loss(self.model(batch, self.draw_loops(self.global_step)), batch)
+    def training_step(self, batch: PairBatch, batch_idx: int) -> dict[str, Tensor]:
+        """One step at the number of iterations drawn for it; its loss and the share of right entries."""
+        logits = self.model(batch, self.draw_loops(self.global_step))
+        loss = self.loss(logits, batch)
+        accuracy = self.accuracy(logits, batch)
         self.log("train/loss", loss, prog_bar=True, batch_size=batch.num_graphs)
-        return loss
+        self.log("train/accuracy", accuracy, batch_size=batch.num_graphs)
+        return {"loss": loss, "accuracy": accuracy}
+
+    @torch.no_grad()
+    def accuracy(self, logits: dict[str, Tensor], batch: PairBatch) -> Tensor:
+        """Share of scored entries that are right, mean over outputs; any accepted answer counts as right."""
+        shares = []
+        for out in self.outputs:
+            target = batch.targets[out.name]
+            prediction = choose(out, logits[out.name])
+            right = right_entries(out, prediction, target, batch.accepted.get(out.name))
+            scored = target != NOT_SCORED
+            shares.append((right & scored).sum() / scored.sum().clamp(min=1))
+        return torch.stack(shares).mean()
 
     def on_validation_epoch_start(self) -> None:
         """Starts a score for every validation set."""
@@ -203,9 +239,9 @@ class PairModule(pl.LightningModule):
         return self.answers(batch)[-1]
 
     def answers(self, batch: PairBatch) -> list[StepAnswer]:
-        """Decisions and their probabilities after each of ``test_loops`` iterations."""
+        """Decisions and their probabilities after each iteration of a test."""
         answers = []
-        for step, logits in enumerate(self.model.each_step(batch, self.test_loops), start=1):
+        for step, logits in enumerate(self.model.each_step(batch, self.loops_for(batch)), start=1):
             decision = {out.name: decide(out, logits[out.name]) for out in self.outputs}
             confidence = {out.name: probability(out, logits[out.name]) for out in self.outputs}
             answers.append(StepAnswer(step, decision, confidence))

@@ -114,6 +114,26 @@ class NodeMaskOne(NodeMask):
         return super().forward(t, mask).masked_fill(~mask, -math.inf)
 
 
+class GraphPointer(nn.Module):
+    r"""One vertex of the graph, from the row of the vertex r that asks: ``logit[q] = MLP(t[r,q])``.
+
+    It reads one row of the pair state, so that the last iteration need be computed for that row alone.
+
+    Args:
+        width: channels of the pair state.
+
+    Cost: that of an MLP a vertex.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.score = _mlp(width, width)
+
+    def forward(self, t: Float[Tensor, "b n c"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n"]:
+        """Logits over vertices from the row ``t[b, q] = t[b, r, q]`` of each graph."""
+        return self.score(t).squeeze(-1).masked_fill(~mask, -math.inf)
+
+
 def readout_for(output: Output, width: int) -> nn.Module:
     """A new read-out for an output, by its location and type."""
     kinds = {
@@ -122,5 +142,6 @@ def readout_for(output: Output, width: int) -> nn.Module:
         ("node", "mask_one"): NodeMaskOne,
         ("edge", "mask"): EdgeMask,
         ("edge", "pointer"): EdgePointer,
+        ("graph", "pointer"): GraphPointer,
     }
     return kinds[output.location, output.type](width)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphalgo.batch import Output, ToPairBatch
 
-NEXT = Output("next", "node", "mask_one")
-"""The next vertex. One right answer is trained on; where there are several, ``next_ok`` marks them all, and
-accuracy in training should count any of them."""
+NEXT = Output("next", "graph", "pointer")
+"""The next vertex, read from the row of the current one. Where several are right, ``next_ok`` marks them all:
+training accepts any of them, a test has only one."""
 
 
 def to_pair_batch() -> ToPairBatch:
@@ -16,4 +16,4 @@ def to_pair_batch() -> ToPairBatch:
     current vertex; v is the start, the goal, the current vertex. All of them are in the question itself. Ids,
     the order of edges, the path before the current vertex, the answers and the lookahead do not enter.
     """
-    return ToPairBatch(node_attrs=("start", "goal", "current"), outputs=(NEXT,))
+    return ToPairBatch(node_attrs=("start", "goal", "current"), outputs=(NEXT,), row_attr="current")

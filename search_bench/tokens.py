@@ -137,8 +137,8 @@ def to_data(
     Returns:
         ``Data`` with ``num_nodes``; ``edge_index`` (2, e), edges in the order of the question; ``start``,
         ``goal`` and ``current`` (n,), float32, 1 at that vertex and 0 elsewhere; ``path`` (p,), the vertices
-        of the path so far; ``id`` (n,); and what is given of ``next`` (n,), int64, 1 at the label and 0
-        elsewhere, ``next_ok`` (n,), int64, 1 at right next vertices, and ``lookahead`` (1,).
+        of the path so far; ``id`` (n,); and what is given of ``next`` (1,), the vertex of the label,
+        ``next_ok`` (n,), int64, 1 at right next vertices, and ``lookahead`` (1,).
 
     Raises:
         InputError: if the label does not occur.
@@ -162,7 +162,7 @@ def to_data(
     if label is not None:
         if label not in ids:
             raise InputError(f"the label {label} is not the id of a vertex of the question")
-        data.next = torch.from_numpy((ids == label).astype(np.int64))
+        data.next = torch.from_numpy(np.flatnonzero(ids == label))
     if next_ok is not None:
         data.next_ok = torch.from_numpy(next_ok[ids].astype(np.int64))
     if lookahead is not None:

@@ -6,16 +6,19 @@ Every module maps ``t`` (b, n, n, width) and the vertex mask (b, n) to (b, n, n,
 
 from graphalgo.mixers.or_join import OrJoin, or_join
 from graphalgo.mixers.power_mean import PowerMean, power_mean
+from graphalgo.mixers.propagator import Propagator, propagator
 from graphalgo.mixers.summed import Summed, summed
 from graphalgo.mixers.triangle import TriangleAttention, triangle_attention
 
 __all__ = [
     "OrJoin",
     "PowerMean",
+    "Propagator",
     "Summed",
     "TriangleAttention",
     "or_join",
     "power_mean",
+    "propagator",
     "summed",
     "triangle_attention",
 ]

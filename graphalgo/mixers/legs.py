@@ -1,35 +1,45 @@
 """The two legs (u, k) and (k, v) of a two-step walk: their projection, and the sum over the middle vertex.
 
-Axes: b graph, i row, j column, k middle, c channel.
+Axes: b graph, i row, j column, k middle, c channel, r chosen row. Every layer takes ``rows``, the rows that
+will be read; without it, it computes all of them.
 """
 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 
 def sum_over_middle(
-    a: Float[Tensor, "b n n c"], b: Float[Tensor, "b n n c"], mask: Bool[Tensor, "b n"]
-) -> Float[Tensor, "b n n c"]:
+    a: Float[Tensor, "b r n c"],
+    b: Float[Tensor, "b n n c"],
+    mask: Bool[Tensor, "b n"],
+    rows: Int[Tensor, "b r"] | None = None,
+) -> Float[Tensor, "b r n c"]:
     r"""For each channel the matrix product Σ_k a[u,k] b[k,v], over real vertices k; 0 at padded pairs.
 
     Args:
-        a: first legs. Finite everywhere, whatever it holds in the padding.
-        b: second legs, likewise.
+        a: first legs, of the chosen rows only. Finite everywhere, whatever it holds in the padding.
+        b: second legs, of all rows.
         mask: True at real vertices.
+        rows: which rows ``a`` holds; None for all.
 
-    Cost: one n×n matrix product a channel, 2·b·c·n³ floating-point operations; memory b·c·n².
+    Cost: one r×n by n×n matrix product a channel, 2·b·c·r·n² floating-point operations; memory b·c·n².
     """
     a = a * mask[:, None, :, None]
     a_bcik, b_bckj = a.permute(0, 3, 1, 2), b.permute(0, 3, 1, 2)
-    return torch.matmul(a_bcik, b_bckj).permute(0, 2, 3, 1).masked_fill(~pair_mask(mask), 0)
+    return torch.matmul(a_bcik, b_bckj).permute(0, 2, 3, 1).masked_fill(~pair_mask(mask, rows), 0)
 
 
-def pair_mask(mask: Bool[Tensor, "b n"]) -> Bool[Tensor, "b n n 1"]:
+def pair_mask(mask: Bool[Tensor, "b n"], rows: Int[Tensor, "b r"] | None = None) -> Bool[Tensor, "b r n 1"]:
     """True where both vertices of the pair are real."""
-    return (mask[:, :, None] & mask[:, None, :]).unsqueeze(-1)
+    return (take_rows(mask, rows)[:, :, None] & mask[:, None, :]).unsqueeze(-1)
+
+
+def take_rows(x: Shaped[Tensor, "b n *rest"], rows: Int[Tensor, "b r"] | None) -> Shaped[Tensor, "b r *rest"]:
+    """The chosen rows of each graph; all of them for None."""
+    return x if rows is None else x[torch.arange(len(x), device=x.device)[:, None], rows]
 
 
 class Legs(nn.Module):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from graphalgo.mixers.legs import Legs, sum_over_middle
+from graphalgo.mixers.legs import Legs, sum_over_middle, take_rows
 
 STRAIGHT = (False, False)
 """The plain two-step walk: legs (u, k) and (k, v)."""
@@ -24,7 +24,8 @@ def or_join(
     b: Float[Tensor, "b n n _"],
     mask: Bool[Tensor, "b n"],
     flip: Sequence[tuple[bool, bool]] = (STRAIGHT,),
-) -> Float[Tensor, "b n n c"]:
+    rows: Int[Tensor, "b r"] | None = None,
+) -> Float[Tensor, "b r n c"]:
     r"""Noisy OR over two-step walks, ``1 - exp(-Σ_terms Σ_k a[u,k] b[k,v])`` for each channel.
 
     Family two-step walks, link OR.
@@ -34,6 +35,7 @@ def or_join(
         b: gates of the second leg, likewise.
         mask: True at real vertices; others are never in the middle, and their pairs come out 0.
         flip: for each term whether its first leg is read transposed (a[k,u]) and its second (b[v,k]).
+        rows: the rows to compute; all by default.
 
     Returns:
         Values in [0, 1), c channels. Computed with expm1, exact for small sums.
@@ -46,8 +48,10 @@ def or_join(
         b = _turn(b, [second for _, second in flip])
     terms = len(flip)
     total = sum(
-        sum_over_middle(a_term, b_term, mask)
-        for a_term, b_term in zip(a.chunk(terms, dim=-1), b.chunk(terms, dim=-1), strict=True)
+        sum_over_middle(a_term, b_term, mask, rows)
+        for a_term, b_term in zip(
+            take_rows(a, rows).chunk(terms, dim=-1), b.chunk(terms, dim=-1), strict=True
+        )
     )
     return -torch.expm1(-total)
 
@@ -81,7 +85,12 @@ class OrJoin(nn.Module):
         self.flip = tuple((bool(first), bool(second)) for first, second in flip)
         self.legs = Legs(width, len(self.flip) * channels, log_n_shift)
 
-    def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
+    def forward(
+        self,
+        t: Float[Tensor, "b n n w"],
+        mask: Bool[Tensor, "b n"],
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
         """See :func:`or_join`."""
         a, b = self.legs(t, mask)
-        return or_join(a.sigmoid(), b.sigmoid(), mask, self.flip)
+        return or_join(a.sigmoid(), b.sigmoid(), mask, self.flip, rows)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphalgo.mixers.legs import Legs, pair_mask, sum_over_middle
+from graphalgo.mixers.legs import Legs, pair_mask, sum_over_middle, take_rows
 
 
 def power_mean(
@@ -20,7 +20,8 @@ def power_mean(
     log_y: Float[Tensor, "b n n c"],
     beta: Float[Tensor, " c"],
     mask: Bool[Tensor, "b n"],
-) -> Float[Tensor, "b n n c"]:
+    rows: Int[Tensor, "b r"] | None = None,
+) -> Float[Tensor, "b r n c"]:
     r"""Power mean over two-step walks, ``((1/n) Σ_k (x[u,k] y[k,v])^β)^(1/β)`` for each channel.
 
     Family two-step walks, link power mean: the mean of the products at β = 1, their maximum as β → ∞. With
@@ -31,6 +32,7 @@ def power_mean(
         log_y: logarithms of the second leg's gates.
         beta: exponent β > 0 of each channel.
         mask: True at real vertices; n counts them, others are never in the middle, their pairs come out 0.
+        rows: the rows to compute; all by default.
 
     Returns:
         Values in (0, 1], in float32 or wider, whatever autocast says. The largest x of row u and the largest
@@ -44,10 +46,10 @@ def power_mean(
     """
     with torch.autocast(log_x.device.type, enabled=False):
         dtype = torch.promote_types(log_x.dtype, torch.float32)
-        return _power_mean(log_x.to(dtype), log_y.to(dtype), beta.to(dtype), mask)
+        return _power_mean(take_rows(log_x, rows).to(dtype), log_y.to(dtype), beta.to(dtype), mask, rows)
 
 
-def _power_mean(log_x: Tensor, log_y: Tensor, beta: Tensor, mask: Tensor) -> Tensor:
+def _power_mean(log_x: Tensor, log_y: Tensor, beta: Tensor, mask: Tensor, rows: Tensor | None) -> Tensor:
     real_k = mask[:, None, :, None]
     info = torch.finfo(log_x.dtype)
     top_x = log_x.masked_fill(~real_k, info.min).amax(dim=2, keepdim=True)
@@ -58,8 +60,8 @@ def _power_mean(log_x: Tensor, log_y: Tensor, beta: Tensor, mask: Tensor) -> Ten
     x = (beta * (log_x - top_x).clamp(max=0) + lift).exp()
     y = (beta * (log_y - top_y).clamp(max=0) + lift).exp()
     log_n = mask.sum(dim=1).to(x.dtype).log()[:, None, None, None]
-    log_mean = sum_over_middle(x, y, mask).clamp(min=least).log() - (2 * lift + log_n)
-    return (log_mean / beta + top_x + top_y).exp() * pair_mask(mask)
+    log_mean = sum_over_middle(x, y, mask, rows).clamp(min=least).log() - (2 * lift + log_n)
+    return (log_mean / beta + top_x + top_y).exp() * pair_mask(mask, rows)
 
 
 class PowerMean(nn.Module):
@@ -88,7 +90,12 @@ class PowerMean(nn.Module):
         low, high = (torch.tensor(float(beta)).log() for beta in beta_range)
         self.log_beta = nn.Parameter(torch.linspace(low, high, channels))
 
-    def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
+    def forward(
+        self,
+        t: Float[Tensor, "b n n w"],
+        mask: Bool[Tensor, "b n"],
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
         """See :func:`power_mean`."""
         a, b = self.legs(t, mask)
-        return power_mean(F.logsigmoid(a), F.logsigmoid(b), self.log_beta.exp(), mask).to(t.dtype)
+        return power_mean(F.logsigmoid(a), F.logsigmoid(b), self.log_beta.exp(), mask, rows).to(t.dtype)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from graphalgo.errors import InputError
+from graphalgo.mixers.legs import pair_mask, take_rows
 
 
 def triangle_attention(
@@ -22,7 +23,8 @@ def triangle_attention(
     v2: Float[Tensor, "b n n h d"],
     mask: Bool[Tensor, "b n"],
     chunk: int | None = None,
-) -> Float[Tensor, "b n n c"]:
+    rows: Int[Tensor, "b r"] | None = None,
+) -> Float[Tensor, "b r n c"]:
     r"""Attention of the pair (u, v) over middle vertices, head by head.
 
     ``out[u,v] = Σ_k softmax_k(⟨q[u,k], k[k,v]⟩/√d) (v1[u,k] ⊙ v2[k,v])``.
@@ -36,6 +38,7 @@ def triangle_attention(
         mask: True at real vertices; others get weight 0, and their pairs come out 0.
         chunk: rows u computed at a time; the rows' intermediate results are computed again in the backward
             pass instead of kept. None computes all rows at once.
+        rows: the rows to compute; all by default.
 
     Returns:
         The heads' values one after another, c = h·d channels.
@@ -43,13 +46,12 @@ def triangle_attention(
     Cost: b·h·n³·(2d + 3d) operations; memory b·n²·h·d for each row of a chunk.
     Source: "Attention Is Only as Good as Its Witnesses"; triangle attention in docs/layers.md.
     """
-    n = q.size(1)
-    if chunk is None or chunk >= n:
+    q, v1 = take_rows(q, rows), take_rows(v1, rows)
+    if chunk is None or chunk >= q.size(1):
         out = _rows(q, k, v1, v2, mask)
     else:
         out = _chunked_rows(q, k, v1, v2, mask, chunk)
-    real = mask[:, :, None] & mask[:, None, :]
-    return out.flatten(3) * real.unsqueeze(-1)
+    return out.flatten(3) * pair_mask(mask, rows)
 
 
 @torch.compiler.disable  # the number of chunks depends on n: compiled, it would be compiled for every size
@@ -99,7 +101,12 @@ class TriangleAttention(nn.Module):
         self.num_heads, self.chunk = num_heads, chunk
         self.project = nn.Linear(width, 4 * channels, bias=False)
 
-    def forward(self, t: Float[Tensor, "b n n w"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b n n c"]:
+    def forward(
+        self,
+        t: Float[Tensor, "b n n w"],
+        mask: Bool[Tensor, "b n"],
+        rows: Int[Tensor, "b r"] | None = None,
+    ) -> Float[Tensor, "b r n c"]:
         """See :func:`triangle_attention`."""
         legs = self.project(t).unflatten(-1, (4, self.num_heads, -1)).unbind(dim=3)
-        return triangle_attention(*legs, mask, chunk=self.chunk)
+        return triangle_attention(*legs, mask, self.chunk, rows)

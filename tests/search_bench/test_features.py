@@ -88,8 +88,9 @@ def test_answers_do_not_show():
         data = questions.data(at)
         x = to_pair_batch()(data).x
         other = data.clone()
-        other.next = data.next.roll(1)
-        other.next_ok = 1 - data.next_ok
+        other.next = (data.next + 1) % data.num_nodes
+        other.next_ok = torch.zeros_like(data.next_ok)
+        other.next_ok[other.next] = 1
         other.lookahead = data.lookahead + 1
         other.path = data.path[:1]
         other.id = data.id.flip(0)
