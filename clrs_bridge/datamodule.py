@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
-import lightning.pytorch as pl
-from lightning.pytorch.utilities import rank_zero_warn
-from torch.utils.data import DataLoader, DistributedSampler
 from torch_geometric.data import Data
 
 from clrs_bridge.dataset import CLRSDataset
 from clrs_bridge.samplers import OFFICIAL_SPLITS
 from clrs_bridge.stream import Stream
 from clrs_bridge.tasks import get_task
-from graphalgo.batch import Output
+from graphalgo.datamodule import StepDataModule
 from graphalgo.errors import InputError
-from graphalgo.steps import Pool, StepBatches, StepLoader, derive_seed
-from graphalgo.store import load_graphs
+from graphalgo.steps import Pool, Source, derive_seed
 
 _OFFICIAL = OFFICIAL_SPLITS["test"]
 _FRESH_SEED = 1000
@@ -64,7 +58,7 @@ class TestSet:
         return f"fresh-{self.num_nodes}{density}{seed}"
 
 
-class CLRSDataModule(pl.LightningDataModule):
+class CLRSDataModule(StepDataModule):
     """Graphs of one CLRS task: small ones to train on, fresh ones to validate on, larger ones to test on.
 
     Training goes by steps: the batch of step t depends on the seed and t alone, whatever the number of
@@ -95,6 +89,8 @@ class CLRSDataModule(pl.LightningDataModule):
         InputError: if the task is unknown, a size is too small for it, or there is nothing to train on.
     """
 
+    training_settings = ("task", "train_graphs", "sizes", "edge_probs", "random_pos", "batch_size", "seed")
+
     def __init__(
         self,
         task: str,
@@ -113,45 +109,46 @@ class CLRSDataModule(pl.LightningDataModule):
         num_workers: int = 0,
         force_reload: bool = False,
     ):
-        super().__init__()
-        self.task = get_task(task).name
         self.train_graphs = train_graphs
         self.sizes = list(sizes)
         self.edge_probs = None if edge_probs is None else list(edge_probs)
         self.random_pos = random_pos
-        self.batch_size = batch_size
-        self.seed = seed
         self.data_dir = data_dir
         self.val_graphs = val_graphs
         self.val_num_nodes = list(val_num_nodes)
         self.tests = [TestSet(official=True), TestSet(num_nodes=128)] if tests is None else list(tests)
-        self.test_batch_size = test_batch_size
-        self.predict_graphs = predict_graphs
-        self.num_workers = num_workers
         self.force_reload = force_reload
-        self.to_pairs = get_task(task).to_pair_batch()
         self._loaded: dict[str, list[Data]] = {}
+        super().__init__(
+            get_task(task).name,
+            get_task(task).to_pair_batch(),
+            val_set_names=[f"fresh-{size}" for size in self.val_num_nodes],
+            test_set_names=[test.name for test in self.tests],
+            num_sizes=len(self.sizes),
+            batch_size=batch_size,
+            seed=seed,
+            test_batch_size=test_batch_size,
+            predict_graphs=predict_graphs,
+            num_workers=num_workers,
+        )
         self._check()
 
     @property
-    def outputs(self) -> tuple[Output, ...]:
-        """What the task asks for."""
-        return self.to_pairs.outputs
+    def epoch_graphs(self) -> int | None:
+        """A pass over the pool."""
+        return self.train_graphs
 
-    @property
-    def num_features(self) -> int:
-        """Number of features of a pair of vertices."""
-        return len(self.to_pairs.feature_names)
+    def train_source(self, rank: int, world_size: int) -> Source:
+        """See the base: the pool, or a stream."""
+        if self.train_graphs is not None:
+            return Pool(self._pools(), self.batch_size, self.seed, rank, world_size)
+        return Stream(
+            self.task, self.sizes, self.batch_size, self.seed, self.edge_probs, self.random_pos, rank
+        )
 
-    @property
-    def val_set_names(self) -> list[str]:
-        """Names of the validation sets, in the order of their loaders."""
-        return [f"fresh-{num_nodes}" for num_nodes in self.val_num_nodes]
-
-    @property
-    def test_set_names(self) -> list[str]:
-        """Names of the test sets, in the order of their loaders."""
-        return [test.name for test in self.tests]
+    def validation_graphs(self, name: str) -> list[Data]:
+        """See the base."""
+        return self._val_sets()[self.val_set_names.index(name)]
 
     def test_graphs(self, name: str) -> list[Data]:
         """The graphs of a test set.
@@ -169,64 +166,10 @@ class CLRSDataModule(pl.LightningDataModule):
         raise InputError(f"there is no test set {name!r}; there are {', '.join(self.test_set_names)}")
 
     def setup(self, stage: str) -> None:
-        """Draws or reads the graphs of a stage, so that anything wrong with them shows at once."""
+        """See the base."""
         if stage == "fit" and self.train_graphs is not None:
             self._pools()
-        if stage in ("fit", "validate"):
-            self._val_sets()
-        if stage == "test":
-            for name in self.test_set_names:
-                self.test_graphs(name)
-
-    def train_dataloader(self) -> StepLoader:
-        """Batches from the first step that the trainer has not done."""
-        rank, world_size = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        if self.train_graphs is None:
-            source = Stream(
-                self.task, self.sizes, self.batch_size, self.seed, self.edge_probs, self.random_pos, rank
-            )
-        else:
-            source = Pool(self._pools(), self.batch_size, self.seed, rank, world_size)
-        batches = StepBatches(
-            source, self.to_pairs, len(self.sizes), self.seed, self._epoch_length(world_size)
-        )
-        return StepLoader(
-            batches,
-            self._trained,
-            num_workers=self.num_workers,
-            persistent_workers=self.num_workers > 0,
-            pin_memory=self._on_gpu(),
-        )
-
-    def val_dataloader(self) -> list[DataLoader]:
-        """One loader a validation set."""
-        return [self._eval_loader(graphs) for graphs in self._val_sets()]
-
-    def test_dataloader(self) -> list[DataLoader]:
-        """One loader a test set, graphs in order."""
-        return [self._eval_loader(self.test_graphs(name)) for name in self.test_set_names]
-
-    def predict_dataloader(self) -> DataLoader:
-        """The graphs of ``predict_graphs``, in order."""
-        if self.predict_graphs is None:
-            raise InputError("there is nothing to predict: set predict_graphs to a file of graphs")
-        return self._eval_loader(load_graphs(self.predict_graphs)[0])
-
-    def state_dict(self) -> dict[str, Any]:
-        """What decides the training batches; kept in checkpoints."""
-        names = ("task", "train_graphs", "sizes", "edge_probs", "random_pos", "batch_size", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Warns when training is resumed on other batches than it was started on."""
-        ours = self.state_dict()
-        changed = [
-            f"{name} {state_dict.get(name)} -> {ours[name]}"
-            for name in ours
-            if state_dict.get(name) != ours[name]
-        ]
-        if changed and self.trainer is not None and self.trainer.state.fn == "fit":
-            rank_zero_warn(f"the run goes on with other training batches than before: {', '.join(changed)}")
+        super().setup(stage)
 
     def _check(self) -> None:
         smallest = get_task(self.task).min_nodes
@@ -236,25 +179,15 @@ class CLRSDataModule(pl.LightningDataModule):
                 raise InputError(
                     f"{self.task} needs graphs of at least {smallest} vertices; {what} has {sizes}"
                 )
-        if not self.sizes:
-            raise InputError("expected at least one size to train on, got none")
         if self.train_graphs is not None and self.train_graphs < len(self.sizes):
             raise InputError(
                 f"expected at least one training graph for each of {len(self.sizes)} sizes, got "
                 f"{self.train_graphs} (null draws new graphs at every step)"
             )
-        least = {"batch_size": 1, "val_graphs": 1, "test_batch_size": 1, "num_workers": 0}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise InputError(f"{name} must be at least {lowest}, got {getattr(self, name)}")
+        self.check_at_least(val_graphs=1)
         if self.edge_probs is not None and not all(0 < p <= 1 for p in self.edge_probs or [0]):
             raise InputError(
                 f"edge_probs must be probabilities in (0, 1], at least one, got {self.edge_probs}"
-            )
-        twice = {name for name in self.test_set_names if self.test_set_names.count(name) > 1}
-        if twice:
-            raise InputError(
-                f"two test sets are called {', '.join(sorted(twice))}; give them different seeds"
             )
 
     def _graphs(
@@ -296,30 +229,3 @@ class CLRSDataModule(pl.LightningDataModule):
 
     def _val_sets(self) -> list[list[Data]]:
         return [self._graphs(size, self.val_graphs, derive_seed("val", size)) for size in self.val_num_nodes]
-
-    def _eval_loader(self, graphs: list[Data]) -> DataLoader:
-        # One replica of one; else Lightning deals the graphs out to the devices and repeats some to even out.
-        in_order = DistributedSampler(graphs, num_replicas=1, rank=0, shuffle=False)
-        return DataLoader(
-            graphs,
-            batch_size=self.test_batch_size,
-            sampler=in_order,
-            collate_fn=self.to_pairs,
-            pin_memory=self._on_gpu(),
-        )
-
-    def _epoch_length(self, world_size: int) -> int | None:
-        """Batches of an epoch: whole training steps, so that none is cut short at its end."""
-        per_step = self.trainer.accumulate_grad_batches if self.trainer else 1
-        if self.train_graphs is not None:
-            return per_step * math.ceil(self.train_graphs / (self.batch_size * world_size * per_step))
-        if self.trainer is None or self.trainer.max_steps < 1:
-            return None
-        return self.trainer.max_steps * per_step
-
-    def _trained(self) -> int:
-        """Batches trained on so far; a checkpoint brings the number back before the first one is loaded."""
-        return self.trainer.fit_loop.epoch_loop.batch_progress.total.processed if self.trainer else 0
-
-    def _on_gpu(self) -> bool:
-        return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"

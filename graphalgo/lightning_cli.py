@@ -16,6 +16,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.plugins.io import CheckpointIO
 from lightning.pytorch.utilities.exceptions import MisconfigurationException, SIGTERMException
 
+from graphalgo.batch import ToPairBatch
 from graphalgo.checkpoints import WholeCheckpoints, checkpoint_callbacks
 from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
@@ -44,6 +45,25 @@ def _seed(value: Any) -> int:
     if isinstance(value, bool) or not 0 <= value < 2**32:
         raise InputError(f"seed_everything must be a whole number from 0 to {2**32 - 1}, got {value}")
     return value
+
+
+_DATA_NEEDS = ("task", "to_pairs", "val_set_names", "test_set_names", "test_graphs")
+
+
+def _to_pairs(data: pl.LightningDataModule) -> ToPairBatch:
+    """The transform that the model is built from, of a data module that has all that a run needs."""
+    missing = [name for name in _DATA_NEEDS if not hasattr(data, name)]
+    if missing:
+        raise InputError(
+            f"the data module {type(data).__name__} has no {', '.join(missing)}; "
+            "graphalgo.datamodule.StepDataModule, as its base, says what it must define"
+        )
+    return data.to_pairs
+
+
+def _task(data: pl.LightningDataModule) -> str:
+    _to_pairs(data)
+    return data.task
 
 
 class SaveRun(SaveConfigCallback):
@@ -127,8 +147,8 @@ class GraphalgoCLI(LightningCLI):
         parser.add_argument(
             "--checkpoint_every", type=int, default=1000, help="fit: training steps between two checkpoints."
         )
-        parser.link_arguments("data.to_pairs", "model.to_pairs", apply_on="instantiate")
-        parser.link_arguments("data.task", "model.task", apply_on="instantiate")
+        parser.link_arguments("data", "model.to_pairs", compute_fn=_to_pairs, apply_on="instantiate")
+        parser.link_arguments("data", "model.task", compute_fn=_task, apply_on="instantiate")
         parser.link_arguments("seed_everything", "model.seed", compute_fn=_seed)
         parser.link_arguments("seed_everything", "data.init_args.seed", compute_fn=_seed)
 
