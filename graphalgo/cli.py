@@ -68,6 +68,7 @@ def lightning(command: str, args: list[str]) -> Any:
     """Runs fit, validate, test or predict with command-line arguments; returns the LightningCLI."""
     _quiet()
     import clrs_bridge  # noqa: F401  (so that --help knows its data module)
+    import search_bench  # noqa: F401
     from graphalgo.lightning_cli import GraphalgoCLI
 
     return GraphalgoCLI.run_command(command, list(args))

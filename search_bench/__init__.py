@@ -1,5 +1,6 @@
 """The search benchmark: generators, token sequences and graphs of the question which vertex comes next."""
 
+from search_bench.datamodule import SearchDataModule, SearchTestSet
 from search_bench.features import to_pair_batch
 from search_bench.generate import at_lookahead, balanced, random_graphs
 from search_bench.lookahead import lookahead, max_lookahead, right_next, shortest_next, valid_next
@@ -9,6 +10,8 @@ from search_bench.tokens import Question, from_data, read_tokens, to_data, write
 __all__ = [
     "Question",
     "Questions",
+    "SearchDataModule",
+    "SearchTestSet",
     "at_lookahead",
     "balanced",
     "from_data",
