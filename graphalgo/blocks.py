@@ -32,9 +32,8 @@ class PairBlock(nn.Module):
 
     Args:
         width: channels of the pair state.
-        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)``, and ``rows`` as a third argument if graph
-            pointers are read; ``channels``; and
-            ``width`` if it is to be checked).
+        mixers: modules of :mod:`graphalgo.mixers` (or your own: ``forward(t, mask)``, with ``rows`` as third
+            argument if graph pointers are read; ``channels``; and ``width`` if it is to be checked).
         hidden: width of the MLP's hidden layer, ``2 * width`` by default.
 
     Raises:
@@ -71,4 +70,4 @@ class PairBlock(nn.Module):
         z, t = take_rows(z, rows), take_rows(t, rows)
         z = z + self.gate(t).sigmoid() * self.out(mixed)
         z = z + self.mlp(rms_norm(z))
-        return z * pair_mask(mask, rows)
+        return z.masked_fill(~pair_mask(mask, rows), 0)

@@ -52,7 +52,7 @@ class PairModel(nn.Module):
     def start(self, batch: PairBatch) -> Tensor:
         """The pair state before the first iteration; kept in the features' precision under autocast."""
         z = self.encode(batch.x) if self.front is None else self.front(batch)
-        return z.to(batch.x.dtype) * pair_mask(batch.mask)
+        return z.to(batch.x.dtype).masked_fill(~pair_mask(batch.mask), 0)
 
     def read(self, z: Tensor, mask: Tensor, row: Tensor | None = None) -> dict[str, Tensor]:
         """Logits of every output from a pair state, of which ``row`` alone may be left."""

@@ -83,6 +83,33 @@ def power_mean(log_x, log_y, beta, mask):
     return out
 
 
+def propagator(gate, source, mask, ceiling=0.99, smallest=1e-290):
+    """[log X, 1 - exp(-X)] with X = S + S G + S G^2 + ..., term by term in long double until none counts.
+
+    G[u,v] = g[u,v] ceiling / max(ceiling, sum_k g[u,k]); X below the smallest weight is read as that.
+    """
+    channels = gate.shape[3]
+    out = np.zeros((*gate.shape[:3], 2 * channels))
+    for g in range(gate.shape[0]):
+        real = _real(mask[g])
+        for c in range(channels):
+            capped = np.zeros((len(real), len(real)), dtype=np.longdouble)
+            for i, u in enumerate(real):
+                total = sum(gate[g, u, v, c] for v in real)
+                for j, v in enumerate(real):
+                    capped[i, j] = gate[g, u, v, c] * ceiling / max(ceiling, total)
+            term = np.array([[source[g, u, v, c] for v in real] for u in real], dtype=np.longdouble)
+            walks = np.zeros_like(term)
+            while (term > 1e-19 * walks).any() and (term > 0).any():
+                walks = walks + term
+                term = term @ capped
+            for i, u in enumerate(real):
+                for j, v in enumerate(real):
+                    out[g, u, v, c] = np.log(max(walks[i, j], np.longdouble(smallest)))
+                    out[g, u, v, channels + c] = -np.expm1(-walks[i, j])
+    return out
+
+
 def triangle_attention(q, k, v1, v2, mask):
     """out[b,i,j,h*d+e] = sum_k softmax_k(<q[i,k,h], k[k,j,h]> / sqrt(d)) v1[i,k,h,e] v2[k,j,h,e]."""
     heads, d = q.shape[3:]

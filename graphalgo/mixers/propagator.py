@@ -85,10 +85,10 @@ def propagator(
     Cost: ⅔ n³ operations a channel, and 4 n² a row and channel; memory O(b c n²).
     Source: "Attention Is Only as Good as Its Witnesses", chapter 3; propagator in docs/layers.md.
     """
-    real = pair_mask(mask)
+    padding = ~pair_mask(mask)
     with torch.autocast(gate.device.type, enabled=False):
-        g_bcij = (gate.double() * real).permute(0, 3, 1, 2)
-        s_bcrj = take_rows(source.double() * real, rows).permute(0, 3, 1, 2)
+        g_bcij = gate.masked_fill(padding, 0).double().permute(0, 3, 1, 2)
+        s_bcrj = take_rows(source.masked_fill(padding, 0), rows).double().permute(0, 3, 1, 2)
         x_bcrj = walk_sum(s_bcrj, cap_rows(g_bcij, ceiling))
         x = x_bcrj.permute(0, 2, 3, 1)
         links = torch.cat([x.clamp(min=SMALLEST).log(), -torch.expm1(-x)], dim=-1)

@@ -14,14 +14,17 @@ from graphalgo.errors import InputError
 from graphalgo.mixers import (
     OrJoin,
     PowerMean,
+    Propagator,
     Summed,
     TriangleAttention,
     or_join,
     power_mean,
+    propagator,
     summed,
     triangle_attention,
 )
 from graphalgo.mixers.or_join import EVERY_DIRECTION
+from graphalgo.mixers.propagator import SMALLEST, cap_rows, walk_sum
 from tests import laws, reference
 
 BETA = torch.tensor([0.5, 1.0, 7.0], dtype=torch.float64)
@@ -32,23 +35,31 @@ def heads(leg):
     return leg.unflatten(-1, (2, -1))
 
 
-# name: layer(a, b, mask) of two raw legs with 6 channels each, and its twin of the same arrays
+# name: layer(a, b, mask, rows) of two raw legs with 6 channels each, and its twin of the same arrays
 LAYERS = {
     "summed": (summed, reference.summed),
     "or_join": (
-        lambda a, b, mask: or_join(a.sigmoid(), b.sigmoid(), mask),
+        lambda a, b, mask, rows=None: or_join(a.sigmoid(), b.sigmoid(), mask, rows=rows),
         lambda a, b, mask: reference.or_join(gates(a), gates(b), mask),
     ),
     "or_join crossed": (
-        lambda a, b, mask: or_join(a.sigmoid(), b.sigmoid(), mask, CROSSED),
+        lambda a, b, mask, rows=None: or_join(a.sigmoid(), b.sigmoid(), mask, CROSSED, rows),
         lambda a, b, mask: reference.or_join(gates(a), gates(b), mask, CROSSED),
     ),
     "power_mean": (
-        lambda a, b, mask: power_mean(F.logsigmoid(a), F.logsigmoid(b), BETA.repeat(2).to(a.dtype), mask),
+        lambda a, b, mask, rows=None: power_mean(
+            F.logsigmoid(a), F.logsigmoid(b), BETA.repeat(2).to(a.dtype), mask, rows
+        ),
         lambda a, b, mask: reference.power_mean(log_gates(a), log_gates(b), BETA.repeat(2).numpy(), mask),
     ),
+    "propagator": (
+        lambda a, b, mask, rows=None: propagator(a.sigmoid(), b.sigmoid(), mask, rows),
+        lambda a, b, mask: reference.propagator(gates(a), gates(b), mask),
+    ),
     "triangle_attention": (
-        lambda a, b, mask: triangle_attention(heads(a), heads(b), heads(b.cos()), heads(a.sin()), mask),
+        lambda a, b, mask, rows=None: triangle_attention(
+            heads(a), heads(b), heads(b.cos()), heads(a.sin()), mask, rows=rows
+        ),
         lambda a, b, mask: reference.triangle_attention(
             *(leg.reshape(*leg.shape[:3], 2, -1) for leg in (a, b, np.cos(b), np.sin(a))), mask
         ),
@@ -136,6 +147,23 @@ def test_layer_of_one_vertex_is_the_walk_that_stays(layer_and_twin, generator):
     laws.assert_close(layer(a, b, mask), twin(a.numpy(), b.numpy(), mask.numpy()))
 
 
+ROWS = torch.tensor([[4, 0, 0], [0, 0, 0], [1, 2, 0], [1, 1, 0], [3, 2, 0]])
+"""Real rows of each graph of ``mask``, one of them twice."""
+
+
+def test_chosen_rows_are_those_of_the_whole(layer_and_twin, z, mask):
+    """Values and gradients."""
+    layer, _ = layer_and_twin
+    whole, part = z.clone().requires_grad_(), z.clone().requires_grad_()
+    taken = layer(*whole.chunk(2, dim=-1), mask)[torch.arange(len(mask))[:, None], ROWS]
+    chosen = layer(*part.chunk(2, dim=-1), mask, ROWS)
+    assert chosen.shape == taken.shape
+    laws.assert_close(chosen, taken)
+    taken.square().sum().backward()
+    chosen.square().sum().backward()
+    laws.assert_close(part.grad, whole.grad)
+
+
 # Modules: weights from the pair state to the legs
 
 
@@ -144,6 +172,7 @@ MODULES = {
     "OrJoin": lambda **kwargs: OrJoin(4, 6, **kwargs),
     "OrJoin every direction": lambda **kwargs: OrJoin(4, 6, flip=EVERY_DIRECTION, **kwargs),
     "PowerMean": lambda **kwargs: PowerMean(4, 6, **kwargs),
+    "Propagator": lambda **kwargs: Propagator(4, 3),
     "TriangleAttention": lambda **kwargs: TriangleAttention(4, 6, num_heads=2, chunk=2),
 }
 
@@ -172,6 +201,9 @@ def twin_of_module(module, t, mask):
     if isinstance(module, TriangleAttention):
         legs = reference.linear(t, weights["project.weight"]).reshape(*t.shape[:3], 4, module.num_heads, -1)
         return reference.triangle_attention(*np.moveaxis(legs, 3, 0), mask)
+    if isinstance(module, Propagator):
+        linear = reference.linear(t, weights["project.weight"]) + weights["project.bias"]
+        return reference.propagator(*np.split(gates(linear), 2, axis=-1), mask)
     bias = weights["legs.project.bias"]
     shift = weights.get("legs.shift", np.zeros(len(bias)))
     legs = reference.gate_logits(t, weights["legs.project.weight"], bias, shift, mask)
@@ -188,6 +220,11 @@ def test_module_matches_reference(module, t, mask):
     out = module(t, mask)
     assert out.size(-1) == module.channels == 6
     laws.assert_close(out, twin_of_module(module, t, mask))
+
+
+def test_module_takes_rows(module, t, mask):
+    expected = module(t, mask)[torch.arange(len(mask))[:, None], ROWS]
+    laws.assert_close(module(t, mask, ROWS), expected)
 
 
 def test_module_keeps_the_laws(module, t, mask, generator):
@@ -382,6 +419,93 @@ def test_power_mean_too_small_for_the_floats_keeps_its_gradient():
     log_y = torch.tensor([[-400.0, -400.0], [0.0, 0.0]])[None, :, :, None].requires_grad_()
     power_mean(log_x, log_y, torch.tensor([4.0]), mask).log().sum().backward()
     assert (log_x.grad[0, :, 0] > 0).all() and (log_y.grad[0, 1] > 0).all()
+
+
+def test_propagator_weighs_walks_of_every_length():
+    """0 <-> 1 with gates 1/2 and 1/4, a source at 0: walks 0, 010, 01010, ... and those that end at 1."""
+    gate = 0.5 * drawn(2, [(0, 1)]) + 0.25 * drawn(2, [(1, 0)])
+    out = propagator(gate, drawn(2, [(0, 0)]), all_real(gate))[0, 0]
+    x = torch.tensor([1, 0.5]).double() / (1 - 0.125)
+    laws.assert_close(out, torch.stack([x.log(), 1 - (-x).exp()], dim=-1))
+
+
+def test_propagator_caps_rows_and_nothing_else():
+    """Gates of 1 to each of three others share out 0.99; a gate of 1/2 alone stays."""
+    gate = drawn(4, [(0, 1), (0, 2), (0, 3)]) + 0.5 * drawn(4, [(1, 2)])
+    out = propagator(gate, drawn(4, [(3, 0)]), all_real(gate))[0, 3, :, 0].exp()
+    laws.assert_close(out, torch.tensor([1, 0.33, 0.33 + 0.165, 0.33]))
+
+
+def test_walk_sum_keeps_the_exact_weight_of_long_walks():
+    """On a path of 600 roads a walk of l roads keeps 0.99^l, and with gates 0.3, 0.3^l."""
+    n = 601
+    step = torch.diag(torch.ones(n - 1, dtype=torch.float64), 1)
+    start = torch.nn.functional.one_hot(torch.tensor([0]), n).double()
+    length = torch.arange(n).double()
+    for kept in (1.0, 0.3):
+        log_x = walk_sum(start, cap_rows(kept * step)).log()[0]
+        laws.assert_close(log_x[:580], length[:580] * math.log(min(kept, 0.99)), rtol=1e-12, atol=1e-12)
+    seen = propagator(
+        (0.3 * step)[None, :, :, None].float(),
+        start.expand(n, n)[None, :, :, None],
+        torch.ones(1, n, dtype=torch.bool),
+        torch.tensor([[0]]),
+    )[0, 0, :, 0]
+    expected = (length * math.log(0.3)).clamp(min=math.log(SMALLEST))
+    laws.assert_close(seen, expected.float(), rtol=1e-6, atol=1e-5)
+
+
+def test_walk_sum_is_exact_at_every_entry_however_small(generator):
+    """Beside large entries stand some of 10^-40; each is right to 10^-12 of its own size."""
+    n = 12
+    gate = 10 ** (-6 * torch.rand(n, n, generator=generator).double())
+    gate *= 10 ** -(4 * (torch.arange(n)[:, None] - torch.arange(n)).abs().double())
+    capped = cap_rows(gate)
+    source = torch.nn.functional.one_hot(torch.tensor([0]), n).double()
+    term, total = source.numpy().astype(np.longdouble), np.zeros((1, n), dtype=np.longdouble)
+    for _ in range(5000):
+        total, term = total + term, term @ capped.numpy().astype(np.longdouble)
+    assert total.min() < 1e-30
+    laws.assert_close(walk_sum(source, capped), total.astype(np.float64), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf])
+def test_propagator_of_a_spoilt_graph_leaves_the_others(spoilt, generator):
+    mask = laws.vertex_mask([4, 4, 3])
+    gate, source = laws.random_pairs(mask, 4, generator).sigmoid().chunk(2, dim=-1)
+    alone = propagator(gate, source, mask)
+    for at in (0, 1, 2):
+        broken = gate.clone()
+        broken[at, 1, 2] = spoilt
+        broken.requires_grad_()
+        out = propagator(broken, source, mask)
+        others = [g for g in range(3) if g != at]
+        assert torch.equal(out[others], alone[others])
+        out[others].sum().backward()
+        assert torch.isfinite(broken.grad[others]).all()
+        assert broken.grad[others].any()
+
+
+def test_rows_that_sum_to_less_than_one_bound_the_spectral_radius(generator):
+    gate = torch.rand(20, 9, 9, generator=generator).double() * 10 ** (
+        2 - 4 * torch.rand(20, 1, 1, generator=generator)
+    )
+    capped = cap_rows(gate)
+    assert (capped.sum(dim=-1) <= 0.99 + 1e-12).all()
+    assert (torch.linalg.eigvals(capped).abs().amax(dim=-1) <= 0.99 + 1e-12).all()
+    small = gate.sum(dim=-1) <= 0.99
+    assert small.any() and torch.equal(capped[small], gate[small])
+
+
+def test_gradient_of_the_propagator_reuses_the_factors(generator):
+    mask = laws.vertex_mask([6, 5])
+    gate, source = laws.random_pairs(mask, 4, generator).sigmoid().chunk(2, dim=-1)
+    out = propagator(gate.requires_grad_(), source, mask, torch.tensor([[1], [2]])).sum()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as backward:
+        out.backward()
+    called = {event.key for event in backward.key_averages()}
+    assert "aten::linalg_lu_solve" in called
+    assert not [name for name in called if "lu_factor" in name or "solve_ex" in name or "inv" in name]
 
 
 def one_head(z):
