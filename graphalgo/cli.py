@@ -48,6 +48,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] not in commands and argv[0] not in LIGHTNING_COMMANDS:
         print(f"graphalgo: unknown command {argv[0]!r}\n\n{USAGE}", end="", file=sys.stderr)
         return 2
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # as `python -m` does; last, so that it hides nothing
     try:
         if argv[0] in commands:
             commands[argv[0]](argv[1:])

@@ -399,6 +399,29 @@ def test_command_line_is_silent_where_nothing_is_wrong(tmp_path):
     assert "error" not in done.stdout.lower() and "warning" not in done.stdout.lower()
 
 
+OWN_DATA = """
+from clrs_bridge import CLRSDataModule
+
+class Small(CLRSDataModule):
+    pass
+"""
+
+
+def test_data_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
+    (tmp_path / "own_data.py").write_text(OWN_DATA)
+    (tmp_path / "json.py").write_text("raise AssertionError('hides a module that is there already')")
+    settings = yaml.safe_load(tiny.CONFIG.read_text())
+    settings["data"]["class_path"] = "own_data.Small"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    program = [sys.executable, "-P", "-m", "graphalgo.cli"]  # as installed: without -P, Python looks there
+    fit = ["fit", "--config", "config.yaml", "--run_dir", "run", "--trainer.max_steps", "1"]
+    done = subprocess.run([*program, *fit], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.chdir(tmp_path)
+    assert main(["test", "--run_dir", "run"]) == 0
+
+
 # Help and configs ------------------------------------------------------------------------------------------
 
 
