@@ -19,6 +19,7 @@ from graphalgo.store import content_key, load_graphs, save_graphs
 from search_bench.features import to_pair_batch
 from search_bench.generate import BLOCK, STREAM_VERSION, Split, at_lookahead, random_graphs
 from search_bench.lookahead import lookahead, max_lookahead, shortest_next
+from search_bench.names import ToNames
 from search_bench.stream import Stream
 
 DATA_VERSION = 1
@@ -153,6 +154,8 @@ class SearchDataModule(StepDataModule):
         seed: Of the training questions.
         val_sets: Validation sets, the same for every seed of the training; null for 4 questions of size 49 at
             each lookahead.
+        names: Show the model the tokens alone, as one vector for each vertex, in place of edge features (see
+            :mod:`search_bench.names`; the model's front must then be search_bench.Names).
         tests: Test sets; null for 20 questions at each lookahead, of each training size.
         test_batch_size: Validation and test questions a batch.
         predict_graphs: File of your own questions to answer (written by graphalgo.store.save_graphs).
@@ -172,6 +175,7 @@ class SearchDataModule(StepDataModule):
         batch_size: int = 64,
         seed: int = 0,
         val_sets: Sequence[SearchTestSet] | None = None,
+        names: bool = False,
         tests: Sequence[SearchTestSet] | None = None,
         test_batch_size: int = 16,
         predict_graphs: str | None = None,
@@ -189,7 +193,7 @@ class SearchDataModule(StepDataModule):
         self._loaded: dict[tuple[Split, str], list[Data]] = {}
         super().__init__(
             "search",
-            to_pair_batch(),
+            ToNames() if names else to_pair_batch(),
             val_set_names=[chosen.name for chosen in self.val_sets],
             test_set_names=[chosen.name for chosen in self.tests],
             num_sizes=len(self.sizes),
