@@ -1,8 +1,9 @@
 """What is analysed: the answers of one test set, with the graphs they are about.
 
-Per-entry values (a depth, a margin, a component) are computed graph by graph as flat arrays: one value a
-vertex for a node output, one value an ordered pair, row by row, for an edge output. :func:`lookup` brings
-them to the rows of the predictions table.
+Per-entry values (a depth, a margin, a component) are computed graph by graph as flat arrays: one value for an
+output with one answer a graph (a mask_one, a graph's pointer), one value a vertex for any other node output,
+one value an ordered pair, row by row, for an edge output. :func:`lookup` brings them to the rows of the
+predictions table.
 
 Axes: g graph, i row or source, j column or target, t loop step.
 """
@@ -93,7 +94,7 @@ def read_answers(run_dir: str | Path) -> Iterator[Answers]:
                 f"the graphs of set {name!r} are missing ({graphs_path}); run `graphalgo test` again"
             )
         graphs, meta = load_graphs(graphs_path)
-        answers = Answers(table.attrs["task"], str(name), outputs, graphs, rows)
+        answers = Answers(table.attrs["task"], str(name), outputs, graphs, carried(rows))
         if meta.get("task", answers.task) != answers.task:
             raise InputError(
                 f"{path} is of {answers.task!r}, but the graphs of set {name!r} are of {meta['task']!r}; run "
@@ -101,6 +102,20 @@ def read_answers(run_dir: str | Path) -> Iterator[Answers]:
             )
         check_answers(answers)
         yield answers
+
+
+def carried(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with every graph answered after every loop: one that took fewer keeps its final answers.
+
+    Batches of one set may differ in their number of loops, where that goes by the size of their graphs.
+
+    Args:
+        rows: the predictions table of one set.
+    """
+    loops, final = rows["loop"], rows.groupby("graph")["loop"].transform("max")
+    missing = range(int(final.min()) + 1, int(loops.max()) + 1)
+    later = [rows[(loops == final) & (final < loop)].assign(loop=loops.dtype.type(loop)) for loop in missing]
+    return pd.concat([rows, *later], ignore_index=True) if later else rows
 
 
 def check_answers(answers: Answers) -> None:
@@ -132,9 +147,10 @@ def check_answers(answers: Answers) -> None:
         if stray.size:
             raise InputError(f"{misfit}: there are {len(sizes)}, and graph {stray[0]} is named; {again}")
         limit = sizes[graph]
-        first_i, first_j = (-1 if output.type == "mask_one" else 0), (0 if output.location == "edge" else -1)
-        outside = (rows["i"] < first_i) | (rows["j"] < first_j)
-        outside |= (rows["i"] >= limit) | (rows["j"] >= (limit if output.location == "edge" else 0))
+        outside = np.zeros(len(rows), dtype=bool)
+        for axis, column in enumerate(("i", "j")):
+            has_axis = axis < output.rank  # without one the column holds -1
+            outside |= (rows[column] < (0 if has_axis else -1)) | (rows[column] >= (limit if has_axis else 0))
         if output.type != "mask":
             outside |= (rows["prediction"] < 0) | (rows["prediction"] >= limit)
         if outside.any():
@@ -145,7 +161,7 @@ def check_answers(answers: Answers) -> None:
 
 
 def true_answers(graph: Data, output: Output) -> np.ndarray:
-    """The flat targets of one graph: (n,) node, (n*n,) edge, (1,) mask_one (the marked vertex)."""
+    """The flat targets of one graph: (n,) node, (n*n,) edge, (1,) graph or mask_one (the marked vertex)."""
     target = graph[output.name].numpy().reshape(-1)
     if output.type == "mask_one":
         return np.array([NOT_SCORED if (target == NOT_SCORED).any() else target.argmax()])
@@ -156,7 +172,7 @@ def lookup(values: Sequence[np.ndarray], rows: pd.DataFrame) -> np.ndarray:
     """Brings per-entry values to the rows of a predictions table.
 
     ``out[r] = values[graph_r][i_r]`` for a node output, ``values[graph_r][i_r n + j_r]`` for an edge output,
-    ``values[graph_r][0]`` for mask_one.
+    ``values[graph_r][0]`` for an output with one answer a graph.
 
     Args:
         values: for each graph its flat values: (n,), (n*n,) or (1,).

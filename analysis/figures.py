@@ -153,6 +153,52 @@ def draw_depth_loops(table: pd.DataFrame, ax: Axes, meaning: str) -> None:
     bar.outline.set_visible(False)
 
 
+def draw_lookahead(table: pd.DataFrame, bins: pd.DataFrame, ax: Axes, loops: Sequence[int] = ()) -> None:
+    """Accuracy against lookahead, a line a set: bins with their Wilson intervals, single lookaheads as dots.
+
+    Args:
+        table: columns ``set``, ``lookahead``, ``accuracy``: every lookahead of every set.
+        bins: of :func:`analysis.lookahead.bin_lookaheads`, with ``set``.
+        ax: where; the x axis is logarithmic, and a lookahead of 0 stands left of 1.
+        loops: numbers of loops L whose reach 2^L is marked where it lies among the lookaheads.
+    """
+    names = list(dict.fromkeys(bins["set"]))
+    for position, name in enumerate(names):
+        colour, marker = SERIES[position % len(SERIES)]
+        single, own = table[table["set"] == name], bins[bins["set"] == name]
+        if len(single) > len(own):
+            dots = _lookahead_place(single["lookahead"])
+            ax.scatter(dots, single["accuracy"], s=9, color=colour, alpha=0.3, linewidth=0, clip_on=False)
+        apart = 1.05 ** (position - (len(names) - 1) / 2)  # else intervals of several sets hide each other
+        _intervals(ax, apart * _lookahead_place(own["at"]), own, colour, f"{marker}-", name)
+    _lookahead_axis(ax, table["lookahead"], loops)
+    _share_axis(ax, "accuracy", min(bins["low"].min(), table["accuracy"].min()))
+    if len(names) > 1:
+        ax.legend(loc="best")
+
+
+def _lookahead_place(ahead: pd.Series) -> np.ndarray:
+    return np.where(ahead > 0, ahead, 0.5)
+
+
+def _lookahead_axis(ax: Axes, ahead: pd.Series, loops: Sequence[int]) -> None:
+    """Powers of two across, 0 left of them; the reach of loops as labelled lines."""
+    first, last = (0.5 if (ahead == 0).any() else 1), max(int(ahead.max()), 2)
+    ticks = [2**power for power in range(int(np.log2(last * 1.15)) + 1)]
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(first / 1.15, last * 1.15)
+    ax.set_xticks([0.5] * (first < 1) + ticks, ["0"] * (first < 1) + [str(tick) for tick in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("lookahead")
+    within = [loop for loop in sorted(set(loops)) if 1 < 2**loop <= last]
+    for loop in within:
+        ax.axvline(2**loop, color=GREY, zorder=1, **DASHED)
+        note = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "bottom"}
+        ax.annotate(f"2^{loop}", (2**loop, 0.02), xytext=(4, 0), fontsize=8.5, color="#404040", **note)
+    if within:
+        ax.set_xlabel("lookahead (dashed: 2^L for L loops)")
+
+
 def draw_margins(table: pd.DataFrame, ax: Axes, summary: pd.DataFrame) -> None:
     """Distributions of the margin of all and of wrong decisions, medians marked.
 
@@ -270,11 +316,21 @@ def _line(ax: Axes, table: pd.DataFrame, column: str, colour: str, marker: str, 
     )
 
 
-def _intervals(ax: Axes, place: np.ndarray, table: pd.DataFrame, colour: str, style: str) -> None:
+def _intervals(
+    ax: Axes, place: np.ndarray, table: pd.DataFrame, colour: str, style: str, label: str | None = None
+) -> None:
     accuracy = table["accuracy"].to_numpy()
     spread = np.stack([accuracy - table["low"].to_numpy(), table["high"].to_numpy() - accuracy])
     bars = ax.errorbar(
-        place, accuracy, yerr=spread, fmt=style, color=colour, elinewidth=1.2, capsize=2.5, zorder=3
+        place,
+        accuracy,
+        yerr=spread,
+        fmt=style,
+        color=colour,
+        elinewidth=1.2,
+        capsize=2.5,
+        zorder=3,
+        label=label,
     )
     for artist in bars.get_children():
         artist.set_clip_on(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 
-from analysis import depth, figures, margin, pointers, scores
+from analysis import depth, figures, lookahead, margin, pointers, scores
 from analysis.answers import Answers, read_answers
 from analysis.rates import with_rates
 from analysis.tables import as_markdown, as_text
@@ -31,6 +31,7 @@ NEEDS = {
     "dijkstra": {"pi", "s", "edge_weight"},
     "dag_shortest_paths": {"pi", "s", "edge_weight"},
     "floyd_warshall": {"Pi", "edge_weight"},
+    "search": {"next", "lookahead"},
 }
 """Attributes of the graphs that the analyses of a task read, beside ``edge_index``."""
 
@@ -78,9 +79,11 @@ def analyze(run_dir: str | Path, show: Callable[[str], object] = print) -> list[
     written: list[Path] = []
     sections: list[str] = []
     overview: list[pd.DataFrame] = []
+    searches: list[Answers] = []
     task = ""
     for answers in read_answers(run_dir):
         task = answers.task
+        searches += [answers] if task == "search" else []
         by_loop = scores.score_by_loop(answers.rows, answers.outputs, len(answers.graphs))
         overview.append(_official_scores(answers, by_loop))
         sections.append(f"## {answers.set}\n")
@@ -91,9 +94,36 @@ def analyze(run_dir: str | Path, show: Callable[[str], object] = print) -> list[
     opening = [f"# Where {run_dir.resolve().name} errs\n"]
     show("\n=== all sets")
     written += _write(first, folder, show, opening)
+    if len(searches) > 1:
+        written += _write(compare_lookaheads(searches), folder, show, opening)
     with atomic_write(folder / "report.md") as temporary:
         temporary.write_text("\n".join(opening + sections), encoding="utf-8")
     return [*written, folder / "report.md"]
+
+
+def analyze_lookahead(run_dir: str | Path, show: Callable[[str], object] = print) -> list[Path]:
+    """The part of :func:`analyze` that is about lookahead, for a run of the task ``search``.
+
+    Args:
+        run_dir: see :func:`analyze`.
+        show: see :func:`analyze`.
+
+    Returns:
+        The paths of the files written.
+
+    Raises:
+        InputError: see :func:`analyze`.
+    """
+    folder = Path(run_dir) / "figures"
+    searches = list(read_answers(run_dir))
+    written: list[Path] = []
+    for answers in searches:
+        show(f"\n=== {_describe(answers)}")
+        for finding in find_lookahead(answers):
+            written += _write(finding, folder, show, [])
+    if len(searches) > 1:
+        written += _write(compare_lookaheads(searches), folder, show, [])
+    return written
 
 
 def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
@@ -141,6 +171,8 @@ def find(answers: Answers, trained: tuple[int, int] | None = None) -> Iterator[F
         yield find_scc(answers, trained)
     if answers.task == "mst_prim":
         yield find_tree_errors(answers)
+    if answers.task == "search":
+        yield from find_lookahead(answers)
     yield find_graphs(answers)
 
 
@@ -187,6 +219,67 @@ def find_depths(answers: Answers) -> Iterator[Finding]:
             shown=_some_loops(grid),
             draw=lambda ax: figures.draw_depth_loops(binned, ax, meaning),
         )
+
+
+def find_lookahead(answers: Answers) -> Iterator[Finding]:
+    """Accuracy by lookahead of the final answers, then after each loop."""
+    output = answers.outputs[0]
+    table = lookahead.accuracy_by_lookahead(answers.of(output), output, answers.graphs)
+    binned = lookahead.bin_lookaheads(table, ["loop"])
+    final, last = (
+        part[part["loop"] == answers.num_loops].drop(columns="loop").assign(set=answers.set)
+        for part in (table, binned)
+    )
+    yield Finding(
+        name=f"{answers.set}_lookahead",
+        title="Accuracy by lookahead",
+        subtitle=_describe(answers),
+        text="The one right next vertex is asked for; valid: any child from which the goal can be reached. "
+        "95% Wilson intervals over questions. Dots, and the CSV: every single lookahead.",
+        table=final.drop(columns="set"),
+        shown=_without_counts(last).drop(columns="set"),
+        draw=lambda ax: figures.draw_lookahead(final, last, ax, [answers.num_loops]),
+    )
+    if answers.num_loops > 1:
+        depths = binned.rename(columns={"lookahead": "depth"})
+        grid = depths.pivot(index="loop", columns="depth", values="accuracy")[list(last["lookahead"])]
+        yield Finding(
+            name=f"{answers.set}_lookahead_loops",
+            title="Accuracy by lookahead after each loop",
+            subtitle=_describe(answers),
+            text="How far ahead the answers look after each loop. The CSV has every loop and lookahead.",
+            table=table,
+            shown=_some_loops(grid.reset_index().rename_axis(columns=None)),
+            draw=lambda ax: figures.draw_depth_loops(depths, ax, "lookahead"),
+        )
+
+
+def compare_lookaheads(searches: Sequence[Answers]) -> Finding:
+    """Accuracy by lookahead of the final answers, all sets side by side."""
+    parts = []
+    for answers in searches:
+        output = answers.outputs[0]
+        table = lookahead.accuracy_by_lookahead(answers.final(output), output, answers.graphs)
+        parts.append(table.drop(columns="loop").assign(set=answers.set))
+    table = pd.concat(parts, ignore_index=True)
+    binned = lookahead.bin_lookaheads(table, ["set"])
+    loops = [answers.num_loops for answers in searches]
+    grid = binned.pivot(index="lookahead", columns="set", values="accuracy")
+    order = binned.sort_values("at")["lookahead"].unique()
+    return Finding(
+        name="lookahead",
+        title="Accuracy by lookahead, all sets",
+        subtitle=f"{searches[0].task}, {len(searches)} test sets",
+        text="Of the final answers. Dots, and the CSV: every single lookahead.",
+        table=table[["set", *table.columns.drop("set")]],
+        shown=grid.loc[order, list(dict.fromkeys(table["set"]))].reset_index().rename_axis(columns=None),
+        draw=lambda ax: figures.draw_lookahead(table, binned, ax, loops),
+    )
+
+
+def _without_counts(table: pd.DataFrame) -> pd.DataFrame:
+    """What is shown of bins of lookahead."""
+    return table.drop(columns=["at", "accepted"]).reset_index(drop=True)
 
 
 def find_margins(answers: Answers, definition: margin.Definition) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ def perfect(graphs, outputs, loops=1):
             n = data.num_nodes
             at = np.arange(len(target))
             i, j = (at // n, at % n) if output.location == "edge" else (at, np.full(len(at), -1))
-            if output.type == "mask_one":
+            if output.rank == 0:
                 i = np.array([-1])
             part = pd.DataFrame({"graph": g, "output": output.name, "i": i, "j": j, "target": target})
             part = part[part["target"] >= 0].assign(confidence=0.9)
@@ -68,7 +68,7 @@ def save(run_dir, *sets):
                 shape = (1, n, n) if output.location == "edge" else (1, n)
                 filled = {}
                 for column in ("prediction", "target"):
-                    if output.type == "mask_one":
+                    if output.rank == 0:
                         filled[column] = torch.tensor(rows[column].tolist())
                         continue
                     filled[column] = torch.full(shape, -1)
