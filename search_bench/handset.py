@@ -9,7 +9,7 @@ import torch
 from graphalgo.blocks import PairBlock
 from graphalgo.loop import StackedBlocks
 from graphalgo.mixers import Propagator
-from graphalgo.mixers.propagator import SMALLEST
+from graphalgo.mixers.propagator import SHARPNESS, SMALLEST
 from graphalgo.model import PairModel
 from search_bench.features import to_pair_batch
 
@@ -21,9 +21,9 @@ SURE = 200.0
 def hand_set_propagator(background: float = 0.0) -> PairModel:
     """One propagator layer whose gates are open on every road walked backwards, with the source at the goal.
 
-    So ``X[u,v]`` weighs the walks from the goal, against the roads, to v, whatever u; with no background it is
-    above 0 exactly where v reaches the goal. Of the children of the current vertex the one with the largest X
-    is the answer. It takes the pair features of :func:`search_bench.features.to_pair_batch`.
+    So ``X[u,v]`` weighs the walks from the goal, against the roads, to v, whatever u; without background it
+    is above 0 exactly where v reaches the goal. Of the children of the current vertex the one with the
+    largest X is the answer. It takes the pair features of :func:`search_bench.features.to_pair_batch`.
 
     Every feature f is the channel 2f - 1, and channels left over are 1, so that rescaling a pair's vector
     changes nothing until log X comes in.
@@ -51,8 +51,8 @@ def hand_set_propagator(background: float = 0.0) -> PairModel:
         model.encode.bias[: len(at)] = -1.0
         closed = math.log(background / (1 - background)) if background else -SURE
         gate, source = mixer.project.weight
-        gate[at["reversed edge"]], mixer.project.bias[0] = (SURE - closed) / 2, (SURE + closed) / 2
-        source[at["goal of v"]] = SURE
+        gate[at["reversed edge"]], mixer.bias[0] = (SURE - closed) / 2 / SHARPNESS, (SURE + closed) / 2
+        source[at["goal of v"]] = SURE / SHARPNESS
         # 1 + log X / 666 is above 0 where there is a walk, and increases with its weight.
         block.gate.bias.fill_(SURE)
         block.out.weight[WIDTH - 1, 0] = -1 / (math.log(SMALLEST) + 1)

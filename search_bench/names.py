@@ -1,8 +1,8 @@
 """The names front end: a question as its tokens alone, one vector for each vertex, made of its mentions.
 
-No pair feature tells which vertices share an edge. Each edge of the token sequence is a slot with a code, and a
-vertex is told by the codes of the slots that it is mentioned in; that two vertices are the ends of one edge shows
-in the codes that their vectors share.
+No pair feature tells which vertices share an edge. Each edge of the token sequence is a slot with a code, and
+a vertex is told by the codes of the slots that it is mentioned in; that two vertices are the ends of one edge
+shows in the codes that their vectors share.
 
 Axes: b graph, i row, j column, e edge, h head, d entry of a code, n vertices, w channel of the pair state.
 """
@@ -63,17 +63,16 @@ def mentions(data: Data) -> Float[Tensor, "n v"]:
 
 
 class ToNames(ToPairBatch):
-    """The transform (and collate function) from questions to names: no edges, :func:`mentions` as vertices."""
+    """The transform (and collate function) from questions to names: no edges, but :func:`mentions`."""
 
     def __init__(self):
         super().__init__(outputs=(NEXT,), row_attr="current", vertex_attrs=("mentions",), edges=False)
 
     def forward(self, data: Data | Batch | Sequence[Data]) -> PairBatch:
         """See :class:`graphalgo.ToPairBatch`."""
-        graphs = (
-            data.to_data_list() if isinstance(data, Batch) else [data] if isinstance(data, Data) else data
-        )
-        return super().forward([_named(graph) for graph in graphs])
+        if isinstance(data, Data):
+            data = data.to_data_list() if isinstance(data, Batch) else [data]
+        return super().forward([_named(graph) for graph in data])
 
 
 def _named(graph: Data) -> Data:
@@ -88,8 +87,8 @@ class Names(nn.Module):
 
     ``f_h[u,v] = Σ_d p_h[u,d] q_h[v,d]``, where head h reads a name as ``p_h[u] = α_h ⊙ tails[u] + β_h ⊙
     heads[u]`` and ``q_h`` alike, with learned vectors; then ``z[u,v] = Θ f[u,v] + A roles[u] + B roles[v] +
-    bias``. With codes that are all but orthogonal, a head whose α and β are even counts the edges u -> v, v ->
-    u, common tails or common heads, with an error of about sqrt(degrees / d).
+    bias``. The codes are all but orthogonal: a head whose α and β are even counts the edges u -> v, the edges
+    v -> u, common tails or common heads, with an error of about sqrt(degree of u × degree of v / d).
 
     Args:
         width: channels of the pair state.

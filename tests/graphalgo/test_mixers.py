@@ -202,7 +202,7 @@ def twin_of_module(module, t, mask):
         legs = reference.linear(t, weights["project.weight"]).reshape(*t.shape[:3], 4, module.num_heads, -1)
         return reference.triangle_attention(*np.moveaxis(legs, 3, 0), mask)
     if isinstance(module, Propagator):
-        linear = reference.linear(t, weights["project.weight"]) + weights["project.bias"]
+        linear = 4 * reference.linear(t, weights["project.weight"]) + weights["bias"]
         return reference.propagator(*np.split(gates(linear), 2, axis=-1), mask)
     bias = weights["legs.project.bias"]
     shift = weights.get("legs.shift", np.zeros(len(bias)))

@@ -85,7 +85,7 @@ def test_cycles_do_no_harm():
 
 
 def test_a_background_above_what_the_walk_keeps_hides_it():
-    """At 250 vertices a background of 0.01 lets wrong children be met by chance, at lookahead 1 it does not."""
+    """At 250 vertices a background of 0.01 hides it; at 49 and lookahead 1 it does not."""
     open_everywhere = hand_set_propagator(background=0.01)
     near, batch = answers(open_everywhere, at_lookahead(49, 1, 8, seed=1))
     assert torch.equal(near, batch.targets["next"])

@@ -100,7 +100,7 @@ def test_other_names_of_vertices_permute_the_first_pair_state():
 
 
 def test_an_even_head_counts_edges():
-    """α of tails on the row, β of heads on the column: the number of edges u -> v, but for the codes' error."""
+    """α of tails on the row, β of heads on the column: the edges u -> v, but for an error."""
     data = balanced(49, 1, seed=3).data(0)
     front = Names(1, num_heads=1)
     with torch.no_grad():
