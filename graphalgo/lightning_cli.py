@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
 from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
-from graphalgo.run import describe_run, load_checkpoint, prepare_run_folder
+from graphalgo.run import claimed_run_folder, describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
 
 # TensorBoard imports all of TensorFlow where it is installed (seconds, notices) unless it finds this module.
@@ -213,12 +214,17 @@ class GraphalgoCLI(LightningCLI):
         return Path(self.settings.run_dir) / "checkpoints" / "last.ckpt"
 
     def fit(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
-        """Trains, from the last checkpoint if asked to."""
-        ckpt_path = None
-        if self.settings.resume and self.last_checkpoint.exists():
-            model.check_checkpoint(load_checkpoint(self.last_checkpoint))
-            ckpt_path = str(self.last_checkpoint)
-        self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
+        """Trains, from the last checkpoint if asked to, while no other process may train in the folder."""
+        run_dir, resume = self.settings.run_dir, self.settings.resume
+        with contextlib.ExitStack() as stack:
+            if self.trainer.is_global_zero:  # on several devices its process starts the others
+                stack.enter_context(claimed_run_folder(run_dir))
+                prepare_run_folder(run_dir, resume)  # once more: it may have got a run since
+            ckpt_path = None
+            if resume and self.last_checkpoint.exists():
+                model.check_checkpoint(load_checkpoint(self.last_checkpoint))
+                ckpt_path = str(self.last_checkpoint)
+            self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""

@@ -4,6 +4,8 @@ A run folder holds everything a run leaves: ``config.yaml``, ``run.json`` (writt
 checkpoints, and, once tested, scores, predictions and the graphs they are about.
 """
 
+import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -12,6 +14,7 @@ import platform
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,49 @@ def prepare_run_folder(run_dir: str | os.PathLike, resume: bool = False) -> Path
         pass
     (run_dir / ".writable").unlink(missing_ok=True)  # another process of the same run may be as far
     return run_dir
+
+
+@contextlib.contextmanager
+def claimed_run_folder(run_dir: str | os.PathLike) -> Iterator[None]:
+    """Keep other processes from training in a run folder; the claim ends with the body or with the process.
+
+    Temporary files of checkpoints that a killed process left are removed. Where the file system knows no
+    locks, nobody is kept away. A process must not claim a folder twice.
+
+    Args:
+        run_dir: the folder, which must be there.
+
+    Raises:
+        InputError: another process has claimed it.
+    """
+    path = Path(run_dir) / ".lock"
+    lock = _locked(path)
+    try:
+        for left in (Path(run_dir) / "checkpoints").glob(".*." + 16 * "[0-9a-f]" + ".ckpt"):
+            left.unlink(missing_ok=True)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor that holds the file's lock. It is fcntl's: loading processes do not inherit it."""
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            os.close(lock)
+            raise InputError(
+                f"another process trains in {path.parent}; wait for its end, or choose another folder"
+            ) from error
+        except OSError:  # no locks here
+            return lock
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), os.stat(path)):
+                return lock
+        os.close(lock)  # its last owner has removed it since
 
 
 def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -77,10 +78,12 @@ def processes():
 
 @pytest.fixture(scope="module")
 def run(processes):
-    def run(arguments, notes, die=None):
-        """Exit status; minus the signal that ended it."""
+    def run(arguments, notes, die=None, wait=True):
+        """Exit status; minus the signal that ended it. Or, without waiting, the process."""
         process = processes.Process(target=start, args=(list(map(str, arguments)), notes, die))
         process.start()
+        if not wait:
+            return process
         process.join(timeout=240)
         return process.exitcode
 
@@ -187,9 +190,28 @@ def test_run_killed_while_it_writes_a_checkpoint_keeps_the_old_one(run, whole, t
     for path in (folder / "checkpoints").glob("[!.]*"):
         assert torch.load(path, weights_only=True)["global_step"] in (2, 3, 4, 6)
     assert tiny.read_checkpoint(folder)["global_step"] == 3
+    assert len(list((folder / "checkpoints").glob(".last.*"))) == 1
     assert run(["fit", "--run_dir", folder, "--resume", "true"], tmp_path / "two") == 0
+    assert not list(folder.glob(".*")) and not list((folder / "checkpoints").glob(".*"))
     assert_saw_the_same(seen_in(tmp_path / "one"), seen_in(tmp_path / "two"), uninterrupted, 3)
     assert_ends_as(folder, expected)
+
+
+def test_folder_in_which_another_process_trains_is_refused(run, tmp_path):
+    """The other one stands still in its step 4."""
+    folder = tmp_path / "run"
+    fit = tiny.fit_arguments(folder)
+    other = run(fit, tmp_path / "one", ("step", 4, signal.SIGSTOP), wait=False)
+    deadline = time.monotonic() + 120
+    while len(seen_in(tmp_path / "one")) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        assert run([*fit, "--resume", "true"], tmp_path / "two") == 2
+    finally:
+        os.kill(other.pid, signal.SIGCONT)
+        other.join(120)
+    assert other.exitcode == 0
+    assert len(seen_in(tmp_path / "one")) == 10 and seen_in(tmp_path / "two") == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -1,4 +1,7 @@
+import errno
+import fcntl
 import json
+import multiprocessing
 import os
 import pickle
 import random
@@ -8,7 +11,15 @@ import pytest
 import torch
 
 from graphalgo.errors import InputError
-from graphalgo.run import describe_run, git_revision, load_checkpoint, prepare_run_folder, read_run, versions
+from graphalgo.run import (
+    claimed_run_folder,
+    describe_run,
+    git_revision,
+    load_checkpoint,
+    prepare_run_folder,
+    read_run,
+    versions,
+)
 
 
 def test_description_holds_what_made_the_run(tmp_path, monkeypatch):
@@ -66,6 +77,64 @@ def test_read_only_run_folder_is_named(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot write"):
         prepare_run_folder(tmp_path)
+
+
+def claim_and_wait(run_dir, ready, go_on):
+    with claimed_run_folder(run_dir):
+        ready.set()
+        go_on.wait(60)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_claimed_folder_is_refused_until_its_owner_is_gone(killed, tmp_path):
+    context = multiprocessing.get_context("fork")
+    ready, go_on = context.Event(), context.Event()
+    owner = context.Process(target=claim_and_wait, args=(tmp_path, ready, go_on))
+    owner.start()
+    assert ready.wait(60)
+    before = os.listdir(tmp_path)
+    with pytest.raises(InputError, match="another process trains in .*; wait for its end"):
+        with claimed_run_folder(tmp_path):
+            pass
+    assert os.listdir(tmp_path) == before
+    owner.kill() if killed else go_on.set()
+    owner.join(60)
+    with claimed_run_folder(tmp_path):
+        assert os.listdir(tmp_path) == [".lock"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_lock_that_its_owner_removes_meanwhile_is_not_taken(tmp_path, monkeypatch):
+    """Who opened it before would hold a file that nobody else sees."""
+    removed = []
+
+    def lockf(file, how):
+        if not removed:
+            removed.append((tmp_path / ".lock").unlink())
+        return locks(file, how)
+
+    locks = fcntl.lockf
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    with claimed_run_folder(tmp_path):
+        assert removed and (tmp_path / ".lock").exists()
+
+
+def test_file_system_without_locks_can_be_trained_on(tmp_path, monkeypatch):
+    def lockf(file, how):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "lockf", lockf)
+    with claimed_run_folder(tmp_path):
+        pass
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
+    kept = ["last.ckpt", "best.ckpt", ".mine.ckpt", "last.0123456789abcdef.ckpt"]
+    (tmp_path / "checkpoints").mkdir()
+    for name in (*kept, ".last.0123456789abcdef.ckpt", ".best.fedcba9876543210.ckpt"):
+        (tmp_path / "checkpoints" / name).touch()
+    with claimed_run_folder(tmp_path):
+        assert sorted(os.listdir(tmp_path / "checkpoints")) == sorted(kept)
 
 
 def test_git_revision_is_of_the_checkout_that_runs(tmp_path, monkeypatch):
