@@ -8,9 +8,11 @@ from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.mixers import OrJoin, PowerMean, Propagator, Summed, TriangleAttention
 from graphalgo.model import PairModel
+from graphalgo.transformer import VertexTransformer
 
 if TYPE_CHECKING:
     from graphalgo.module import PairModule
+    from graphalgo.solver import PathSolver
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,19 +24,25 @@ __all__ = [
     "PairBlock",
     "PairModel",
     "PairModule",
+    "PathSolver",
     "Propagator",
     "PowerMean",
     "StackedBlocks",
     "Summed",
     "ToPairBatch",
     "TriangleAttention",
+    "VertexTransformer",
 ]
 
 
 def __getattr__(name: str) -> type:
-    """``PairModule``, imported when it is asked for, because it brings all of Lightning with it."""
-    if name != "PairModule":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from graphalgo.module import PairModule
+    """Classes that are imported when they are asked for, because they bring all of Lightning with them."""
+    if name == "PairModule":
+        from graphalgo.module import PairModule
 
-    return PairModule
+        return PairModule
+    if name == "PathSolver":
+        from graphalgo.solver import PathSolver
+
+        return PathSolver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,8 @@ from graphalgo.losses import output_loss
 from graphalgo.metrics import OfficialScore, choose, decide, right_entries
 from graphalgo.model import PairModel
 from graphalgo.run import load_checkpoint, read_config
+from graphalgo.transformer import VertexTransformer
+from graphalgo.weights import find, load_weights
 
 
 @dataclass
@@ -64,7 +66,7 @@ class PairModule(pl.LightningModule):
 
     def __init__(
         self,
-        loop: LoopedBlock | StackedBlocks,
+        loop: LoopedBlock | StackedBlocks | VertexTransformer,
         to_pairs: ToPairBatch,
         task: str,
         train_loops: tuple[int, int] = (4, 8),
@@ -118,17 +120,39 @@ class PairModule(pl.LightningModule):
             InputError: if the folder holds no run, or its checkpoint cannot be loaded.
         """
         config = Path(run_dir) / "config.yaml"
-        settings = read_config(config).get("model")
+        settings = read_config(config)
         saved = load_checkpoint(Path(run_dir) / "checkpoints" / f"{checkpoint}.ckpt")
+        return cls._trained(settings, saved, config, f"the checkpoint of {run_dir}")
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path) -> PairModule:
+        """The trained module of weights that come with the package, ready to answer.
+
+        Args:
+            name: one of :func:`graphalgo.weights.names`, or a folder that :func:`graphalgo.shipping.ship`
+                made; its ``config.yaml`` names the classes that are made: load folders of people you trust.
+
+        Raises:
+            InputError: if there are no such weights, or they are damaged or of another model.
+        """
+        folder = find(name)
+        config = folder / "config.yaml"
+        return cls._trained(read_config(config), load_weights(folder), config, f"the weights of {folder}")
+
+    @classmethod
+    def _trained(
+        cls, settings: dict[str, Any], saved: dict[str, Any], config: Path, source: str
+    ) -> PairModule:
+        """The module of a config's settings with the weights that a checkpoint, or its like, holds."""
         identity = dict(saved.get("graphalgo") or {})
         if "task" not in identity:
-            raise InputError(f"the checkpoint of {run_dir} does not say which task it is for")
+            raise InputError(f"{source} does not say which task it is for")
         parser = ArgumentParser(exit_on_error=False)
         parser.add_class_arguments(cls, "model", skip={"to_pairs"}, instantiate=False)
         task = identity.pop("task")
         outputs = [Output(*output) for output in identity.pop("outputs")]
         try:
-            parsed = parser.parse_object({"model": {**(settings or {}), "task": task}})
+            parsed = parser.parse_object({"model": {**(settings.get("model") or {}), "task": task}})
             chosen = parser.instantiate_classes(parsed).model
         except (ArgumentError, TypeError) as error:
             raise InputError(f"the config {config} describes no model: {error}") from error
