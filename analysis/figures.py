@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from analysis.gates import PAIRS, REVERSED
 from analysis.pointers import FIRST_PASS, KINDS, SMALLEST
 from graphalgo.store import atomic_write
 
@@ -197,6 +198,33 @@ def _lookahead_axis(ax: Axes, ahead: pd.Series, loops: Sequence[int]) -> None:
         ax.annotate(f"2^{loop}", (2**loop, 0.02), xytext=(4, 0), fontsize=8.5, color="#404040", **note)
     if within:
         ax.set_xlabel("lookahead (dashed: 2^L for L loops)")
+
+
+def draw_gates(values: pd.DataFrame, hand_set: pd.DataFrame, ax: Axes) -> None:
+    """How large the gates of one channel are on each kind of pair, beside the roads of the hand-set layer.
+
+    Args:
+        values: columns ``pair`` and ``gate`` of :func:`analysis.gates.gate_values`, one channel.
+        hand_set: the same of the layer set by hand, whose gates on other pairs are 0.
+        ax: where; gates across on a logarithmic scale, those below its left end counted in the first bin.
+    """
+    smallest = 10.0 ** np.floor(np.log10(max(values["gate"].min(), 1e-12)))
+    edges = np.geomspace(smallest, 1, 61)
+    for (colour, _), kind in zip(SERIES, PAIRS, strict=False):
+        of_kind = values[values["pair"] == kind]
+        share = np.histogram(of_kind["gate"].clip(lower=smallest), bins=edges)[0] / len(of_kind)
+        ax.stairs(share, edges, color=colour, fill=True, alpha=0.25)
+        ax.stairs(share, edges, color=colour, linewidth=1.6, label=kind)
+    roads = hand_set.loc[hand_set["pair"] == REVERSED, "gate"]
+    share = np.histogram(roads, bins=edges)[0] / len(roads)
+    ax.stairs(share, edges, color="black", label=f"{REVERSED}, set by hand (0 elsewhere)", **DASHED)
+    ax.set_xscale("log")
+    ax.set_xlim(smallest, 1)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("gate after the row cap")
+    ax.set_ylabel("share of pairs")
+    ax.yaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.legend(loc="upper center")
 
 
 def draw_margins(table: pd.DataFrame, ax: Axes, summary: pd.DataFrame) -> None:
