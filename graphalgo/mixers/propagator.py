@@ -104,9 +104,9 @@ def propagator(
 class Propagator(nn.Module):
     r"""Propagator with learned gates ``g = σ(4 Θ t + b)`` and sources ``S = σ(4 Θ' t + b')``.
 
-    See :func:`propagator`; it returns two channels for each of its own. The factor 4 is one of learning: gates
-    that stop at 2/3 on the roads, or at 10^-4 elsewhere, are good enough for the walks of small graphs, and
-    hide walks of hundreds of steps. Biases start at -4, so that gates start nearly closed.
+    See :func:`propagator`; it returns two channels for each of its own. The factor 4 is one of learning:
+    gates that stop at 2/3 on the roads, or at 1e-4 elsewhere, are good enough for the walks of small graphs
+    and hide walks of hundreds of steps. Biases start at -4, so that gates start nearly closed.
 
     Args:
         width: channels of the pair state.
