@@ -73,7 +73,13 @@ def lightning(command: str, args: list[str]) -> Any:
     import search_bench  # noqa: F401
     from graphalgo.lightning_cli import GraphalgoCLI
 
-    return GraphalgoCLI.run_command(command, list(args))
+    cli = GraphalgoCLI.run_command(command, list(args))
+    if command == "test" and cli.datamodule.task == "search":
+        from analysis.report import analyze_lookahead
+
+        written = analyze_lookahead(cli.settings.run_dir)
+        print(f"\n{len(written)} files in {Path(cli.settings.run_dir) / 'figures'}")
+    return cli
 
 
 def _quiet() -> None:

@@ -108,7 +108,7 @@ def test_rows_that_are_no_answers_of_a_graph_are_refused(column, value, message)
 
 def sets(loops=3):
     """Answers that are right as often as chance would have it."""
-    chosen = [SearchTestSet(12, 4), SearchTestSet(40, 3), SearchTestSet(20, random=True, num_questions=30)]
+    chosen = [SearchTestSet(12, 4), SearchTestSet(40, 1), SearchTestSet(20, random=True, num_questions=30)]
     return [
         fakes.answers(SEARCH, draw_questions(part, "test", 0), loops, wrong=0.6, name=part.name)
         for part in chosen
@@ -127,7 +127,7 @@ def test_findings_are_drawn_with_powers_of_two_across():
     assert names == ["lookahead-40_lookahead", "lookahead-40_lookahead_loops", "lookahead-40_graphs"]
     final, loops = find_lookahead(large)
     assert len(final.shown) == 6 < len(final.table) == 19
-    assert final.shown["questions"].sum() == final.table["questions"].sum() == 57
+    assert final.shown["questions"].sum() == final.table["questions"].sum() == 19
     ax = drawn(final)
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1", "2", "4", "8", "16"]
     assert [text.get_text() for text in ax.texts] == ["2^3"]
@@ -153,21 +153,22 @@ def test_reach_is_marked_only_within_the_lookaheads():
     assert [text.get_text() for text in drawn(finding).texts] == []
 
 
-def test_report_has_the_lookaheads_and_compares_the_sets(tmp_path):
-    run_dir = fakes.save(tmp_path / "run", *sets())
+def test_report_has_the_lookaheads_and_compares_the_sets(tmp_path, monkeypatch):
+    run_dir = fakes.save(tmp_path / "run", *sets(loops=2)[:2])
     shown = []
     written = analyze_lookahead(run_dir, show=shown.append)
     folder = run_dir / "figures"
     assert sorted(folder.iterdir()) == sorted(written)
     table = pd.read_csv(folder / "lookahead.csv")
-    assert table.groupby("set", sort=False)["questions"].sum().tolist() == [20, 57, 30]
-    assert sum("=== search, " in text for text in shown) == 3
+    assert table.groupby("set", sort=False)["questions"].sum().tolist() == [20, 19]
+    assert sum("=== search, " in text for text in shown) == 2
     assert max(text.count("\n") for text in shown) < 12
-    before = {path.name: path.read_bytes() for path in written}
+    named = {path.name for path in written}
+    monkeypatch.setattr(figures, "render", lambda draw, stem, title, subtitle: [stem.with_suffix(".png")])
     report = analyze(run_dir, show=str)[-1].read_text()
     assert "Accuracy by lookahead, all sets" in report
-    assert set(re.findall(r"\((lookahead\S*?\.png)\)", report)) <= {path.name for path in folder.iterdir()}
-    assert all((folder / name).read_bytes() == content for name, content in before.items())
+    in_report = set(re.findall(r"\((\S*lookahead(?:_loops)?\.(?:png|csv))\)", report))
+    assert in_report == {name for name in named if not name.endswith(".svg")}
 
 
 def test_graphs_that_took_fewer_loops_keep_their_answers(tmp_path):
