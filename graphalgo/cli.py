@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ Train a looped pair-state block on a graph-algorithm task, test it on larger gra
   graphalgo test --run_dir runs/bf            score on the test sets, write predictions.parquet
   graphalgo predict --run_dir runs/bf --data.predict_graphs my.safetensors      answers for your own graphs
   graphalgo analyze runs/bf                   where it errs: tables and figures, after test
+  graphalgo search roads.txt --from a --to b  the next vertex and the way, in a graph of your own
+  graphalgo test --pretrained NAME            score weights that come with the package; also validate, predict
+  graphalgo pretrained                        which those are
   graphalgo demo --run_dir runs/demo          the whole way on two tasks, in a few minutes
   graphalgo configs                           the configs that come with the package
 
@@ -44,7 +48,13 @@ def main(argv: list[str] | None = None) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0
-    commands = {"analyze": _analyze, "demo": _demo, "configs": _configs}
+    commands = {
+        "analyze": _analyze,
+        "demo": _demo,
+        "configs": _configs,
+        "pretrained": _pretrained,
+        "search": _search,
+    }
     if argv[0] not in commands and argv[0] not in LIGHTNING_COMMANDS:
         print(f"graphalgo: unknown command {argv[0]!r}\n\n{USAGE}", end="", file=sys.stderr)
         return 2
@@ -110,6 +120,11 @@ def resolve_arguments(command: str, args: list[str]) -> list[str]:
             args[at + 1], given = find_config(args[at + 1]), True
         elif arg.startswith("--config="):
             args[at], given = f"--config={find_config(arg.removeprefix('--config='))}", True
+    pretrained = _option(args, "--pretrained")
+    if pretrained is not None and command != "fit":
+        from graphalgo.weights import find
+
+        return ["--config", str(find(pretrained) / "config.yaml"), *args]
     starts = command == "fit" and (_option(args, "--resume") or "false").lower() == "false"
     if starts or given or "--help" in args or "-h" in args:
         return args
@@ -175,6 +190,29 @@ def _configs(args: list[str]) -> None:
         head = [line for line in (CONFIGS / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
         print(name)
         print("\n".join(f"    {line.lstrip('# ')}" for line in head))
+
+
+def _pretrained(args: list[str]) -> None:
+    """Prints the name of each set of weights in the package and the beginning of its card."""
+    argparse.ArgumentParser(
+        prog="graphalgo pretrained",
+        description="The weights that come with the package: for `graphalgo test --pretrained NAME`, "
+        "`graphalgo search --weights NAME`, and PairModule.from_pretrained.",
+    ).parse_args(args)
+    from graphalgo.weights import describe, names
+
+    if not names():
+        print("no weights come with this version")
+    for name in names():
+        print(f"{name}\n{textwrap.indent(describe(name), '    ')}")
+
+
+def _search(args: list[str]) -> None:
+    _quiet()
+    import search_bench  # noqa: F401  (what configs name)
+    from graphalgo.search import search
+
+    search(args)
 
 
 def _analyze(args: list[str]) -> None:

@@ -25,6 +25,7 @@ from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
 from graphalgo.run import claimed_run_folder, describe_run, load_checkpoint, prepare_run_folder
 from graphalgo.store import atomic_write
+from graphalgo.weights import find, load_weights
 
 # TensorBoard imports all of TensorFlow where it is installed (seconds, notices) unless it finds this module.
 sys.modules["tensorboard.compat.notf"] = tensorboard.compat
@@ -146,6 +147,13 @@ class GraphalgoCLI(LightningCLI):
             help="validate, test, predict: 'last', 'best' (by validation score), or a checkpoint file.",
         )
         parser.add_argument(
+            "--pretrained",
+            type=str | None,
+            default=None,
+            help="validate, test, predict: weights that come with the package instead of those of a run; see "
+            "`graphalgo pretrained`. The run folder, runs/pretrained/NAME by default, gets the results.",
+        )
+        parser.add_argument(
             "--checkpoint_every", type=int, default=1000, help="fit: training steps between two checkpoints."
         )
         parser.link_arguments("data", "model.to_pairs", compute_fn=_to_pairs, apply_on="instantiate")
@@ -169,8 +177,22 @@ class GraphalgoCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         """Refuses a run folder that cannot be used before anything costs time."""
+        if self.settings.pretrained is not None:
+            self._check_pretrained()
         if self.subcommand == "fit":
             prepare_run_folder(self.settings.run_dir, resume=self.settings.resume)
+
+    def _check_pretrained(self) -> None:
+        if self.subcommand == "fit":
+            raise InputError("--pretrained is for validate, test and predict; fit trains weights of its own")
+        if self.settings.checkpoint != "last":
+            raise InputError("with --pretrained there is no checkpoint to choose; leave out --checkpoint")
+        run_dir = Path(self.settings.run_dir)
+        if any((run_dir / name).exists() for name in ("run.json", "checkpoints", "config.yaml")):
+            raise InputError(
+                f"{run_dir} holds a run of its own; choose another folder for what the weights "
+                f"{self.settings.pretrained!r} leave"
+            )
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """The trainer with the run folder's loggers, checkpoints and report."""
@@ -201,8 +223,13 @@ class GraphalgoCLI(LightningCLI):
         kwargs["callbacks"] = [*first, *given, *callbacks]
         return super().instantiate_trainer(**kwargs)
 
-    def checkpoint_path(self) -> str:
-        """The checkpoint that the settings name, checked."""
+    def checkpoint_path(self) -> str | None:
+        """The checkpoint that the settings name, checked; None once the model holds pretrained weights."""
+        if self.settings.pretrained is not None:
+            saved = load_weights(find(self.settings.pretrained))
+            self.model.check_checkpoint(saved)
+            self.model.load_state_dict(saved["state_dict"])
+            return None
         name = self.settings.checkpoint
         path = self.last_checkpoint.with_stem(name) if name in ("last", "best") else Path(name)
         self.model.check_checkpoint(load_checkpoint(path))

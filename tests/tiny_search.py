@@ -1,12 +1,12 @@
 """Models of path search for a test: one that is set by hand and always right, and runs of a few steps."""
 
-from pathlib import Path
-
 import yaml
 
 from graphalgo.cli import main
 from graphalgo.module import PairModule
+from graphalgo.weights import save_weights
 from search_bench import hand_set_propagator, to_pair_batch
+from search_bench.handset import WIDTH
 from tests import tiny
 
 
@@ -36,12 +36,28 @@ def config(mixer="Propagator", **mixer_settings):
     return settings
 
 
-def fit(folder, **mixer):
-    """Trains and tests; returns the run folder."""
+def fit(folder, test=True, **mixer):
+    """Trains, and tests unless told otherwise; returns the run folder."""
     folder.mkdir()
     path = folder / "given.yaml"
     path.write_text(yaml.safe_dump(config(**mixer or {"propagators": 2})))
     run = folder / "run"
     assert main(["fit", "--config", str(path), "--run_dir", str(run)]) == 0
-    assert main(["test", "--run_dir", str(run)]) == 0
-    return Path(run)
+    assert not test or main(["test", "--run_dir", str(run)]) == 0
+    return run
+
+
+def hand_set_weights(folder):
+    """A folder like those that are shipped, with the weights that are set by hand."""
+    module = hand_set_module()
+    settings = config(propagators=1)
+    blocks = [settings["model"]["loop"]["init_args"]["block"]]
+    blocks[0]["init_args"]["width"] = blocks[0]["init_args"]["mixers"][0]["init_args"]["width"] = WIDTH
+    settings["model"]["loop"] = {"class_path": "graphalgo.StackedBlocks", "init_args": {"blocks": blocks}}
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "README.md").write_text("# By hand\n\nSet by hand.\n")
+    saved = {}
+    module.on_save_checkpoint(saved)
+    save_weights(folder, module.state_dict(), saved["graphalgo"])
+    return folder
