@@ -42,6 +42,15 @@ def propagator_of(model: PairModel) -> Propagator:
     return found[0]
 
 
+def has_propagator(model: PairModel) -> bool:
+    """Whether :func:`propagator_of` finds one."""
+    try:
+        propagator_of(model)
+    except InputError:
+        return False
+    return True
+
+
 @torch.no_grad()
 def open_gates(model: PairModel, batch: PairBatch) -> tuple[Tensor, Tensor]:
     """Capped gates (b, n, n, c) and sources of the current row (b, n, c) of the first layer's propagator."""

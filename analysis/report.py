@@ -11,12 +11,17 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 
-from analysis import depth, figures, lookahead, margin, pointers, scores
+from analysis import depth, figures, gates, lookahead, margin, pointers, scores
 from analysis.answers import Answers, read_answers
 from analysis.rates import with_rates
 from analysis.tables import as_markdown, as_text
 from graphalgo.errors import InputError
+from graphalgo.module import PairModule
 from graphalgo.store import atomic_write
+from search_bench import hand_set_propagator, to_pair_batch
+
+GATE_QUESTIONS = 4
+"""The last questions of a set, those of the largest lookaheads, on which gates are looked at."""
 
 WORST_GRAPHS = 5
 """Rows of the table of single graphs that are shown; its CSV has all."""
@@ -96,6 +101,8 @@ def analyze(run_dir: str | Path, show: Callable[[str], object] = print) -> list[
     written += _write(first, folder, show, opening)
     if len(searches) > 1:
         written += _write(compare_lookaheads(searches), folder, show, opening)
+    for finding in find_gates(run_dir, searches):
+        written += _write(finding, folder, show, opening)
     with atomic_write(folder / "report.md") as temporary:
         temporary.write_text("\n".join(opening + sections), encoding="utf-8")
     return [*written, folder / "report.md"]
@@ -274,6 +281,33 @@ def compare_lookaheads(searches: Sequence[Answers]) -> Finding:
         table=table[["set", *table.columns.drop("set")]],
         shown=grid.loc[order, list(dict.fromkeys(table["set"]))].reset_index().rename_axis(columns=None),
         draw=lambda ax: figures.draw_lookahead(table, binned, ax, loops),
+    )
+
+
+def find_gates(run_dir: Path, searches: Sequence[Answers]) -> Iterator[Finding]:
+    """Gates and sources of a run whose first block has a propagator, on questions of its largest set."""
+    if not searches or not (run_dir / "checkpoints" / "last.ckpt").is_file():
+        return
+    module = PairModule.from_run(run_dir)
+    if not gates.has_propagator(module.model) or module.to_pairs.vertex_attrs:
+        return
+    largest = max(searches, key=lambda answers: max(graph.num_nodes for graph in answers.graphs))
+    graphs = largest.graphs[-GATE_QUESTIONS:]
+    table = gates.summarise_gates(module.model, module.to_pairs, graphs)
+    values = gates.gate_values(module.model, module.to_pairs, graphs)
+    channel = table["channel"].iloc[0]
+    values = values[values["channel"] == channel]
+    by_hand = gates.gate_values(hand_set_propagator(), to_pair_batch(), graphs)
+    yield Finding(
+        name="gates",
+        title="Gates of the propagator",
+        subtitle=f"channel {channel} of the first layer, {len(graphs)} questions of {largest.set}",
+        text="Medians over pairs (u, v) of the gates after the row cap, by what there is between u and v, "
+        "and the source in the row of the current vertex. The channel that carries the answer stands first, "
+        "and is drawn; roads that share a row share out its 0.99.",
+        table=table,
+        shown=table,
+        draw=lambda ax: figures.draw_gates(values, by_hand, ax),
     )
 
 

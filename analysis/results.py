@@ -44,7 +44,8 @@ def published() -> dict[str, Any]:
         ``set`` (the test set they are for), ``models`` (each with ``name``, ``column`` to show it in,
         ``hints``: whether it was trained with intermediate states, ``source``, and ``spread``: what its ±
         is), ``figures`` (each with ``task``, ``model`` and ``figure``, the text of its source in percent),
-        ``trivial`` (each with ``task``, ``predictor`` and its ``score`` in percent).
+        ``trivial`` (each with ``task``, ``predictor`` and its ``score`` in percent), ``search`` (figures of
+        path search, each with ``model``, ``set`` and ``figure``, all from the tutorial).
     """
     return json.loads(resources.files("analysis").joinpath("published.json").read_text(encoding="utf-8"))
 

@@ -2,12 +2,13 @@
 
   <!-- results:begin -->  in README.md           trained runs beside published figures, then every run
   <!-- demo:begin -->     in README.md           scores of the demo
+  <!-- search:begin -->   in README.md           path search; its figures go to docs/figures
   <!-- bench:begin -->    in docs/benchmarks.md  the reports that the benchmarks wrote with --out
 
 Each ends at the marker with "end" instead of "begin"; everything between the two is replaced. A part whose
 source is not there is left as it is, and so is a run that has not been tested yet.
 
-  python -m benchmarks.results                           from runs/results, runs/demo, benchmarks/measured
+  python -m benchmarks.results                           from runs/results, search, demo, benchmarks/measured
   python -m benchmarks.results runs/a runs/b             from these runs
   python -m benchmarks.results --check                   change nothing; fail if anything would change
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.results import SETTING, is_tested, over_seeds, published, read_results
-from benchmarks import mixers, samplers
+from benchmarks import mixers, samplers, search_results
 from benchmarks.common import Column, markdown
 from clrs_bridge import TASKS
 from graphalgo.errors import InputError
@@ -230,6 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", nargs="*", type=Path, help="run folders (default: all in ROOT/runs/results)")
+    parser.add_argument("--search", type=Path, help="folder of runs (default: ROOT/runs/search)")
     parser.add_argument("--demo", type=Path, help="the demo's folder (default: ROOT/runs/demo)")
     parser.add_argument("--bench", type=Path, help="folder of reports (default: ROOT/benchmarks/measured)")
     parser.add_argument(
@@ -240,11 +242,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
     demo, bench = args.demo or args.root / "runs/demo", args.bench or args.root / "benchmarks/measured"
+    search = args.search or args.root / "runs/search"
     readme, docs = args.root / "README.md", args.root / "docs" / "benchmarks.md"
     try:
         parts = (
             ("results", readme, results_section, tested(args.runs or folders(args.root / "runs/results"))),
             ("demo", readme, demo_section, tested(folders(demo))),
+            ("search", readme, search_results.section, tested(folders(search))),
             ("bench", docs, bench_section, sorted(bench.glob("*.json"))),
         )
         changed = [
@@ -252,6 +256,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name, path, section, sources in parts
             if sources and replace_between_markers(path, name, section(sources), args.check)
         ]
+        if not args.check and (found := tested(folders(search))):
+            search_results.draw(found, args.root / "docs" / "figures")
     except InputError as error:
         print(f"benchmarks.results: {error}", file=sys.stderr)
         return 2

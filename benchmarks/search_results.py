@@ -1,0 +1,235 @@
+"""The part of README.md about path search: tables and figures of trained runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import figures
+from analysis.gates import gate_values, summarise_gates
+from analysis.results import published
+from analysis.search_results import over_lookaheads, over_sets, read_search_runs
+from benchmarks.common import Column, markdown
+from graphalgo.module import PairModule
+from search_bench import at_lookahead, hand_set_propagator
+
+RUN_COLUMNS = (
+    Column("model", "model"),
+    Column("parameters", "parameters", ",d"),
+    Column("seeds", "seeds", "d"),
+    Column("steps", "steps", ",d"),
+    Column("minutes", "minutes", ".1f"),
+    Column("converged after", "converged", "s"),
+)
+SET_COLUMNS = (
+    Column("model", "model"),
+    Column("set", "set"),
+    Column("seeds", "seeds", "d"),
+    Column("questions a seed", "questions", ",d"),
+    Column("lookaheads", "lookaheads", "d"),
+    Column("accuracy", "accuracy", "s"),
+    Column("lowest", "lowest", "s"),
+    Column("the tutorial's", "theirs", "s"),
+)
+DEPTH = "summed_{depth}_layers{front}"
+DEPTHS = (2, 3, 4, 5)
+FRONTS = {"": "pair features", "_names": "names"}
+FAR = ("or_join", "triangle", "summed", "transformer")
+"""Models drawn beside each other at the size they were trained on and at larger ones."""
+GATES_SIZE, GATES_LOOKAHEAD, GATES_QUESTIONS = 250, 100, 8
+
+
+def section(run_dirs: Sequence[Path]) -> str:
+    """All tables, each with what to know about it."""
+    runs, answered = read_search_runs(run_dirs)
+    trained = [path for path in run_dirs if path.name.startswith("propagator-seed")]
+    parts = [runs_table(runs), RUNS_NOTE, sets_table(answered), SETS_NOTE, *depth_tables(answered)]
+    if trained:
+        parts += ["**What the propagator learned**", gates_table(trained), GATES_NOTE]
+    return "\n\n".join(parts)
+
+
+RUNS_NOTE = (
+    "Means over seeds. Minutes are those of training with its validations, by the clock of a machine "
+    "that did other work too, on one of its two cores. Converged: training accuracy of at least 99.5% "
+    "in two checks of 100 steps in a row; the questions seen by then, seed by seed."
+)
+SETS_NOTE = (
+    "Accuracy in percent, mean ± standard deviation over seeds: the one right next vertex is asked "
+    "for. Lowest: at any single lookahead, in any seed. A set `lookahead-n` has questions of at most "
+    "n vertices at each of its lookaheads, `random-n` questions about random graphs. The tutorial's "
+    "figures are those of *Attention Is Only as Good as Its Witnesses: A Tutorial*, chapters 3 and 5, "
+    "for its own models of these kinds, over names and not pair features, with more parameters and "
+    "about a million training questions."
+)
+GATES_NOTE = (
+    f"First layer, after the row cap, on {GATES_QUESTIONS} questions of {GATES_SIZE} vertices at "
+    f"lookahead {GATES_LOOKAHEAD}: medians over pairs (u, v), and the largest gate of any pair without "
+    "a road. Source: median of S[current, goal], and the largest elsewhere in that row. A channel a "
+    "line, the one that carries the answer first; roads that share a row share out its 0.99."
+)
+
+
+def runs_table(runs: pd.DataFrame) -> str:
+    """A line a model."""
+    lines = []
+    for model, own in runs.groupby("model", sort=False):
+        known = own["converged"].notna()
+        seen = [
+            f"{int(count):,}" if ok else "never" for count, ok in zip(own["converged"], known, strict=True)
+        ]
+        line = {"model": f"`search/{model}`", "seeds": len(own), "converged": "; ".join(seen)}
+        line |= {name: int(own[name].iloc[0]) for name in ("parameters", "steps")}
+        if own["minutes"].notna().all():
+            line["minutes"] = own["minutes"].mean()
+        lines.append(line)
+    return markdown(lines, RUN_COLUMNS)
+
+
+def sets_table(answered: pd.DataFrame) -> str:
+    """A line a model and set, those of the depth law left out."""
+    theirs = {(entry["model"], entry["set"]): entry["figure"] for entry in published()["search"]}
+    depths = {DEPTH.format(depth=depth, front=front) for depth in DEPTHS for front in FRONTS}
+    lines = []
+    for row in over_sets(answered).to_dict("records"):
+        if row["model"] in depths:
+            continue
+        spread = "" if pd.isna(row["accuracy_sd"]) else f" ± {100 * row['accuracy_sd']:.1f}"
+        row["accuracy"] = f"{percent(row['accuracy'])}{spread}"
+        row["lowest"] = percent(row["lowest"])
+        row["theirs"] = theirs.get((row["model"], row["set"]), "")
+        row["model"] = f"`{row['model']}`"
+        lines.append(row)
+    return markdown(lines, SET_COLUMNS)
+
+
+def percent(share: float) -> str:
+    """One decimal, and 100.0 only for all of them."""
+    return f"{min(100 * share, 99.9) if share < 1 else 100.0:.1f}"
+
+
+def depth_tables(answered: pd.DataFrame) -> list[str]:
+    """Accuracy of stacks of summed layers by lookahead, a table a front end."""
+    parts = []
+    for front, name in FRONTS.items():
+        models = {DEPTH.format(depth=depth, front=front): depth for depth in DEPTHS}
+        own = answered[answered["model"].isin(models)]
+        if own.empty:
+            continue
+        binned = over_lookaheads(own)
+        bins = list(dict.fromkeys(binned.sort_values("at")["lookahead"]))
+        columns = (
+            Column("layers L", "depth", "d"),
+            Column("2^L", "reach", "d"),
+            Column("seeds", "seeds", "d"),
+            *(Column(which, which, "s") for which in bins),
+        )
+        lines = []
+        for model, depth in models.items():
+            rows = binned[binned["model"] == model]
+            if len(rows):
+                seeds = own.loc[own["model"] == model, "seed"].nunique()
+                shares = dict(zip(rows["lookahead"], map(percent, rows["accuracy"]), strict=True))
+                lines.append({"depth": depth, "reach": 2**depth, "seeds": seeds} | shares)
+        parts += [
+            f"**Depth law, {name}**: accuracy in percent by lookahead, 49 vertices",
+            markdown(lines, columns),
+        ]
+    return parts
+
+
+def gates_table(run_dirs: Sequence[Path]) -> str:
+    """The channels of each trained propagator, then that of the layer set by hand."""
+    graphs = gate_questions()
+    tables = []
+    for run_dir in run_dirs:
+        module = PairModule.from_run(run_dir)
+        table = summarise_gates(module.model, module.to_pairs, graphs)
+        tables.append(table.assign(layer=f"seed {run_dir.name.rpartition('seed')[2]}"))
+    hand_set = hand_set_propagator()
+    tables.append(summarise_gates(hand_set, module.to_pairs, graphs).assign(layer="set by hand"))
+    together = pd.concat(tables)
+    named = [name for name in together.columns if name not in ("layer", "channel")]
+    columns = (
+        Column("layer", "layer"),
+        Column("channel", "channel", "d"),
+        *(Column(n, n, ".2g") for n in named),
+    )
+    return markdown(together.to_dict("records"), columns)
+
+
+def gate_questions() -> list:
+    """Questions on which gates are looked at; none of a test set."""
+    drawn = at_lookahead(GATES_SIZE, GATES_LOOKAHEAD, GATES_QUESTIONS, seed=0, split="train")
+    return drawn.data_list()
+
+
+def draw(run_dirs: Sequence[Path], folder: Path) -> list[Path]:
+    """Writes the figures; returns their PNGs."""
+    _, answered = read_search_runs(run_dirs)
+    written = []
+    for name, own, series, title, subtitle, loops in _curves(answered):
+        own = own.assign(set=series)
+        binned = over_lookaheads(own, ["set"])
+        single = own.groupby(["set", "lookahead"], sort=False)[["right", "questions"]].sum().reset_index()
+        single["accuracy"] = single["right"] / single["questions"]
+        written += figures.render(
+            lambda ax, single=single, binned=binned, loops=loops: figures.draw_lookahead(
+                single, binned, ax, loops
+            ),
+            folder / name,
+            title,
+            subtitle,
+        )
+    trained = [path for path in run_dirs if path.name.startswith("propagator-seed")]
+    if trained:
+        module, graphs = PairModule.from_run(trained[0]), gate_questions()
+        values = gate_values(module.model, module.to_pairs, graphs)
+        channel = summarise_gates(module.model, module.to_pairs, graphs)["channel"].iloc[0]
+        hand_set = gate_values(hand_set_propagator(), module.to_pairs, graphs)
+        written += figures.render(
+            lambda ax: figures.draw_gates(values[values["channel"] == channel], hand_set, ax),
+            folder / "search_gates",
+            "Gates of a trained propagator",
+            f"answer channel, {trained[0].name}, {GATES_QUESTIONS} questions of {GATES_SIZE} vertices",
+        )
+    return [path for path in written if path.suffix == ".png"]
+
+
+def _curves(answered: pd.DataFrame):
+    """Name, answers, series, title, subtitle and marked loops of each figure of accuracy by lookahead."""
+    own = answered[(answered["model"] == "propagator") & answered["set"].str.startswith("lookahead")]
+    if len(own):
+        yield (
+            "search_propagator",
+            own,
+            "at most " + own["set"].str.split("-").str[1] + " vertices",
+            "One propagator layer, trained on at most 49 vertices",
+            f"{own['seed'].nunique()} seeds together",
+            (),
+        )
+    for size in (49, 125):
+        own = answered[answered["model"].isin(FAR) & (answered["set"] == f"lookahead-{size}")]
+        if len(own):
+            yield (
+                f"search_looped_{size}",
+                own,
+                own["model"].str.replace("_", " "),
+                f"Trained on at most 49 vertices, tested on {size}",
+                "looped blocks, and the control Transformer; all seeds together",
+                (),
+            )
+    for front, name in FRONTS.items():
+        models = {DEPTH.format(depth=depth, front=front): f"{depth} layers" for depth in DEPTHS}
+        own = answered[answered["model"].isin(models)].sort_values("model", kind="stable")
+        if len(own):
+            yield (
+                f"search_depth{front}",
+                own,
+                own["model"].map(models),
+                f"How far L summed layers see, {name}",
+                "at most 49 vertices; all seeds together",
+                DEPTHS,
+            )
