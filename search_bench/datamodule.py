@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch_geometric.data import Data
 
@@ -18,11 +17,11 @@ from graphalgo.errors import InputError
 from graphalgo.store import content_key, load_graphs, save_graphs
 from search_bench.features import to_pair_batch
 from search_bench.generate import BLOCK, STREAM_VERSION, Split, at_lookahead, random_graphs
-from search_bench.lookahead import lookahead, max_lookahead, shortest_next
+from search_bench.lookahead import lookahead, max_lookahead
 from search_bench.names import ToNames
 from search_bench.stream import Stream
 
-DATA_VERSION = 1
+DATA_VERSION = 2
 """Part of every cache's name; raise it when equal sets no longer give the same graphs or attributes."""
 
 VAL_SEED = 2**32
@@ -33,16 +32,15 @@ VAL_SEED = 2**32
 class SearchTestSet:
     """A set of questions to test or to validate on.
 
-    What is scored is the one next vertex ``next``. At a lookahead it is the only child of the current vertex
-    that reaches the goal. About a random graph it is the only one nearest to the goal: questions where
-    several are nearest are left out, and other children that reach the goal count as wrong; ``next_ok`` marks
-    them all.
+    Every question has one right next vertex, which is scored: the current vertex has several children, of
+    which exactly one reaches the goal. (Of the questions about random graphs, a part; the others are left
+    out.)
 
     Attributes:
         size: ids go up to it, and a graph has at most so many vertices and edges.
         per_lookahead: number of questions at each lookahead.
         lookaheads: which ones; null for all of them, 1 to floor((size - 1) / 2).
-        random: questions about random graphs, at whatever lookaheads they have, 0 among them.
+        random: questions about random graphs, at whatever lookaheads they have.
         num_questions: how many of those.
         seed: of the draw.
 
@@ -123,19 +121,17 @@ def draw_questions(test: SearchTestSet, split: Split, seed: int) -> list[Data]:
         )
         return list(itertools.chain.from_iterable(parts))
     blocks = (random_graphs(test.size, BLOCK, seed, first, split) for first in itertools.count(0, BLOCK))
-    drawn = (_nearest(graph) for block in blocks for graph in block.data_list())
+    drawn = (_with_lookahead(graph) for block in blocks for graph in block.data_list())
     return list(itertools.islice((graph for graph in drawn if graph is not None), test.num_questions))
 
 
-def _nearest(graph: Data) -> Data | None:
-    """The question with the nearest right next vertex as its answer; None if there are several."""
+def _with_lookahead(graph: Data) -> Data | None:
+    """The question with its lookahead; None unless it has several choices and one right answer."""
     current, goal = (int(graph[name].argmax()) for name in ("current", "goal"))
-    road = graph.edge_index.numpy(), graph.num_nodes, current
-    nearest = np.flatnonzero(shortest_next(*road, goal))
-    if len(nearest) != 1:
+    if int(graph.next_ok.sum()) != 1 or int((graph.edge_index[0] == current).sum()) < 2:
         return None
-    graph.next = torch.from_numpy(nearest)
-    graph.lookahead = torch.tensor([lookahead(*road, int(nearest[0]), goal)])
+    ahead = lookahead(graph.edge_index.numpy(), graph.num_nodes, current, int(graph.next), goal)
+    graph.lookahead = torch.tensor([ahead])
     return graph
 
 

@@ -79,10 +79,9 @@ def distance(edges, start, goal):
     return None
 
 
-def test_answers_about_random_graphs_are_the_only_nearest_ones():
+def test_answers_about_random_graphs_are_the_only_right_ones():
     graphs = draw_questions(SearchTestSet(30, random=True, num_questions=300), "test", 0)
     assert len(graphs) == 300
-    several = 0
     for graph in graphs:
         edges, goal = graph.edge_index.T.tolist(), int(graph.goal.argmax())
         children = [v for u, v in edges if u == int(graph.current.argmax())]
@@ -90,11 +89,10 @@ def test_answers_about_random_graphs_are_the_only_nearest_ones():
         reach = {child: steps for child, steps in far.items() if steps is not None}
         assert sorted(reach) == graph.next_ok.nonzero().flatten().tolist()
         answer = int(graph.next)
-        assert all(steps > reach[answer] for child, steps in reach.items() if child != answer)
+        assert len(children) > 1 and list(reach) == [answer]
         road = graph.edge_index.numpy(), graph.num_nodes, int(graph.current.argmax())
         assert int(graph.lookahead) == lookahead(*road, answer, goal)
-        several += len(reach) > 1
-    assert several > 10  # where an accepted answer and the right one differ
+    assert len({int(graph.lookahead) for graph in graphs}) > 2
 
 
 def test_random_set_is_a_prefix_of_a_larger_one():
