@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from graphalgo.batch import Output, PairBatch
 from graphalgo.blocks import rms_norm
 from graphalgo.mixers.legs import pair_mask, take_rows
 from graphalgo.readouts import readout_for
+
+
+class Front(nn.Module):
+    """Base of what makes the first pair state of a batch: ``forward(batch)`` gives (b, n, n, width).
+
+    What stands at padded pairs does not matter.
+    """
+
+    def forward(self, batch: PairBatch) -> Float[Tensor, "b n n w"]:
+        """The first pair state."""
+        raise NotImplementedError
 
 
 class PairModel(nn.Module):
@@ -38,7 +50,7 @@ class PairModel(nn.Module):
         loop: nn.Module,
         num_features: int,
         outputs: Sequence[Output],
-        front: nn.Module | None = None,
+        front: Front | None = None,
     ):
         super().__init__()
         self.outputs = tuple(outputs)

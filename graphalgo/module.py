@@ -12,7 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from jsonargparse import ArgumentError, ArgumentParser
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 
 from graphalgo.batch import NOT_SCORED, Output, PairBatch, ToPairBatch
@@ -20,7 +20,7 @@ from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
 from graphalgo.losses import output_loss
 from graphalgo.metrics import OfficialScore, choose, decide, right_entries
-from graphalgo.model import PairModel
+from graphalgo.model import Front, PairModel
 from graphalgo.run import load_checkpoint, read_config
 from graphalgo.transformer import VertexTransformer
 from graphalgo.weights import find, load_weights
@@ -72,7 +72,7 @@ class PairModule(pl.LightningModule):
         train_loops: tuple[int, int] = (4, 8),
         test_loops: int = 8,
         log_loops: bool = False,
-        front: nn.Module | None = None,
+        front: Front | None = None,
         learning_rate: float = 2e-3,
         weight_decay: float = 1e-2,
         warmup_steps: int = 200,

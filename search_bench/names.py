@@ -20,6 +20,7 @@ from torch_geometric.data import Batch, Data
 
 from graphalgo.batch import PairBatch, ToPairBatch
 from graphalgo.errors import InputError
+from graphalgo.model import Front
 from search_bench.features import NEXT
 
 CODE = 256
@@ -82,7 +83,7 @@ def _named(graph: Data) -> Data:
     return named
 
 
-class Names(nn.Module):
+class Names(Front):
     r"""The first pair state from learned features of two names.
 
     ``f_h[u,v] = Σ_d p_h[u,d] q_h[v,d]``, where head h reads a name as ``p_h[u] = α_h ⊙ tails[u] + β_h ⊙
