@@ -134,6 +134,27 @@ def triangle_attention(q, k, v1, v2, mask):
     return out
 
 
+def vertex_attention(q, k, v, bias, mask):
+    """out[b,i,h*d+e] = sum_j softmax_j(<q[i,h], k[j,h]> / sqrt(d) + bias[i,j,h]) v[j,h,e]."""
+    heads, d = q.shape[2:]
+    out = np.zeros((*q.shape[:2], heads * d))
+    for g in range(q.shape[0]):
+        real = _real(mask[g])
+        for i in real:
+            for h in range(heads):
+                scores = []
+                for j in real:
+                    score = 0.0
+                    for e in range(d):
+                        score += q[g, i, h, e] * k[g, j, h, e]
+                    scores.append(score / math.sqrt(d) + bias[g, i, j, h])
+                weights = softmax(scores)
+                for e in range(d):
+                    for weight, j in zip(weights, real, strict=True):
+                        out[g, i, h * d + e] += weight * v[g, j, h, e]
+    return out
+
+
 def softmax(scores):
     top = max(scores)
     powers = [math.exp(score - top) for score in scores]
