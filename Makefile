@@ -53,6 +53,8 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.samplers --out $(BENCH_DIR)/samplers.json $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.search --out $(BENCH_DIR)/search.json $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.search --distribution --out $(BENCH_DIR)/search_distribution.json $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.mixers --out $(BENCH_DIR)/mixers.json $(BENCH_FLAGS)
 
 results: $(INSTALLED)

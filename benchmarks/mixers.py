@@ -1,7 +1,8 @@
 """Time and memory of every mixer against its formula laid out in full, forward and backward.
 
 Takes about a minute on one thread. Both sides get the same legs, already projected; the naive side
-(benchmarks/naive.py) is vectorised torch too, but holds every product over (i, k, j), n³ times the channels.
+(benchmarks/naive.py) is vectorised torch too, but holds every product over (i, k, j), n³ times the channels,
+or inverts the propagator's matrix.
 Values and gradients of both are compared first. A batch has as many graphs as hold 64³ triples together, one
 at n = 64, so that no row is about the overhead of a call.
 
@@ -30,7 +31,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import naive
 from benchmarks.common import Column, finish, make_parser, measure_in_turns, parse
-from graphalgo.mixers import or_join, power_mean, summed, triangle_attention
+from graphalgo.mixers import or_join, power_mean, propagator, summed, triangle_attention
 from graphalgo.mixers.or_join import EVERY_DIRECTION, STRAIGHT
 
 SECONDS_A_TURN = 0.03
@@ -94,6 +95,11 @@ def head_legs(graphs, n, channels):
     return [torch.randn(graphs, n, n, NUM_HEADS, channels // NUM_HEADS) for _ in range(4)]
 
 
+def first_row(gate, source, mask):
+    """A propagator of which one row is read."""
+    return propagator(gate, source, mask, torch.zeros(len(mask), 1, dtype=torch.long))
+
+
 PAIRS = {
     "summed": Pair(summed, naive.summed, real_legs),
     "OR join": Pair(or_join, partial(naive.or_join, flip=[STRAIGHT]), gate_legs),
@@ -103,6 +109,8 @@ PAIRS = {
         partial(gate_legs, terms=len(EVERY_DIRECTION)),
     ),
     "power mean": Pair(power_mean, naive.power_mean, log_gate_legs),
+    "propagator": Pair(propagator, naive.propagator, gate_legs),
+    "propagator, one row": Pair(first_row, naive.propagator_row, gate_legs),
     "triangle attention": Pair(triangle_attention, naive.triangle_attention, head_legs),
     f"triangle attention, {CHUNK} rows at a time": Pair(
         partial(triangle_attention, chunk=CHUNK), naive.triangle_attention, head_legs, more_than=CHUNK

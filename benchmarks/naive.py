@@ -1,4 +1,5 @@
 """The mixers as their formulas read: every product over (i, k, j) is laid out in memory, then reduced over k.
+A propagator's inverse is computed whole.
 
 Written with broadcasting alone, for graphs without padding. What a mixer saves is measured against these.
 
@@ -37,6 +38,20 @@ def power_mean(log_x, log_y, beta):
     """((1/n) Σ_k (x[i,k] y[k,j])^β)^(1/β), as a logarithm of a sum of powers."""
     log_powers = beta * (log_x[:, :, :, None] + log_y[:, None])
     return ((log_powers.logsumexp(dim=2) - math.log(log_x.size(1))) / beta).exp()
+
+
+def propagator(gate, source, ceiling=0.99):
+    """[log X, 1 - exp(-X)] with X = S (I - G)^-1, the inverse of every channel laid out; in float64."""
+    g, s = (leg.double().permute(0, 3, 1, 2) for leg in (gate, source))
+    g = g * ceiling / g.sum(dim=-1, keepdim=True).clamp(min=ceiling)
+    inverse = torch.linalg.inv(torch.eye(g.size(-1), dtype=g.dtype) - g)
+    x = (s @ inverse).permute(0, 2, 3, 1)
+    return torch.cat([x.log(), 1 - (-x).exp()], dim=-1).to(gate.dtype)
+
+
+def propagator_row(gate, source):
+    """The first row of :func:`propagator`, of all that are computed."""
+    return propagator(gate, source)[:, :1]
 
 
 def triangle_attention(q, k, v1, v2):

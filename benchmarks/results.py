@@ -23,14 +23,20 @@ from pathlib import Path
 from typing import Any
 
 from analysis.results import SETTING, is_tested, over_seeds, published, read_results
-from benchmarks import mixers, samplers, search_results
+from benchmarks import mixers, samplers, search, search_results
 from benchmarks.common import Column, markdown
 from clrs_bridge import TASKS
 from graphalgo.errors import InputError
 from graphalgo.run import read_run
 from graphalgo.store import atomic_write
 
-BENCHMARKS = {"samplers": samplers, "mixers": mixers}
+BENCHMARKS = {
+    "samplers": ("samplers", samplers.COLUMNS),
+    "search": ("search", search.COLUMNS),
+    "search_distribution": ("search --distribution", search.DISTRIBUTION_COLUMNS),
+    "mixers": ("mixers", mixers.COLUMNS),
+}
+"""Command and columns of every report, by its name."""
 RUN_COLUMNS = (
     Column("task", "task"),
     Column("width", "width", "d"),
@@ -174,11 +180,11 @@ def bench_section(paths: Sequence[Path]) -> str:
         name, machine = report["benchmark"], report["machine"]
         versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
         parts += [
-            f"### {name.capitalize()}",
-            f"`python -m benchmarks.{name}`, medians of {report['rounds']} rounds. {machine['cpu']}, "
+            f"### {name.replace('_', ', ').capitalize()}",
+            f"`python -m benchmarks.{BENCHMARKS[name][0]}`, medians of {report['rounds']} rounds. {machine['cpu']}, "
             f"{machine['cores']} cores, {machine['threads']} thread used, load {machine['load']} at the end. "
             f"{versions}.",
-            markdown(report["rows"], BENCHMARKS[name].COLUMNS),
+            markdown(report["rows"], BENCHMARKS[name][1]),
         ]
     return "\n\n".join(parts)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import mixers, samplers
+from benchmarks import mixers, samplers, search
 from benchmarks.common import Column, cpu_model, markdown, measure_in_turns
 
 ROOT = Path(__file__).parents[1]
@@ -20,8 +20,8 @@ needs_dm_clrs = pytest.mark.skipif(
 
 @pytest.mark.parametrize(
     ("benchmark", "rows"),
-    [(mixers, 5), pytest.param(samplers, 1, marks=needs_dm_clrs)],
-    ids=["mixers", "samplers"],
+    [(mixers, 7), (search, 1), pytest.param(samplers, 1, marks=needs_dm_clrs)],
+    ids=["mixers", "search", "samplers"],
 )
 def test_benchmark_runs_and_reports(benchmark, rows, tmp_path):
     name = benchmark.__name__.rpartition(".")[2]
@@ -36,12 +36,18 @@ def test_benchmark_runs_and_reports(benchmark, rows, tmp_path):
     assert all(column.key in row for row in report["rows"] for column in benchmark.COLUMNS)
 
 
-@pytest.mark.parametrize("benchmark", [mixers, samplers])
+@pytest.mark.parametrize("benchmark", [mixers, samplers, search])
 def test_help_explains(benchmark, capsys):
     with pytest.raises(SystemExit) as stopped:
         benchmark.main(["--help"])
     assert stopped.value.code == 0
     assert benchmark.__doc__ in capsys.readouterr().out
+
+
+def test_distributions_are_compared(capsys):
+    search.main(["--distribution", "--quick"])
+    table = capsys.readouterr().out
+    assert "| random_train_n125 | lookahead |" in table and table.count("\n") > 15
 
 
 def test_sides_take_turns_and_medians_are_kept():
