@@ -178,13 +178,14 @@ def bench_section(paths: Sequence[Path]) -> str:
     parts = []
     for report in reports:
         name, machine = report["benchmark"], report["machine"]
+        command, columns = BENCHMARKS[name]
         versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
         parts += [
             f"### {name.replace('_', ', ').capitalize()}",
-            f"`python -m benchmarks.{BENCHMARKS[name][0]}`, medians of {report['rounds']} rounds. {machine['cpu']}, "
+            f"`python -m benchmarks.{command}`, medians of {report['rounds']} rounds. {machine['cpu']}, "
             f"{machine['cores']} cores, {machine['threads']} thread used, load {machine['load']} at the end. "
             f"{versions}.",
-            markdown(report["rows"], BENCHMARKS[name][1]),
+            markdown(report["rows"], columns),
         ]
     return "\n\n".join(parts)
 
