@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -252,6 +253,16 @@ class GraphalgoCLI(LightningCLI):
                 model.check_checkpoint(load_checkpoint(self.last_checkpoint))
                 ckpt_path = str(self.last_checkpoint)
             self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, weights_only=True)
+        if self.trainer.is_global_zero:
+            print(self.trained())
+
+    def trained(self) -> str:
+        """The line at the end of a training."""
+        score = self.trainer.callback_metrics.get("val/score")
+        scored = "" if score is None else f", last validation score {100 * score:.2f}"
+        run_dir = self.settings.run_dir
+        done = f"\n{run_dir}: trained {self.trainer.global_step} steps{scored}"
+        return f"{done}; next: graphalgo test --run_dir {shlex.quote(str(run_dir))}"
 
     def validate(self, model: PairModule, datamodule: pl.LightningDataModule, **kwargs: Any) -> None:
         """Scores the validation sets."""

@@ -1,9 +1,11 @@
 """The command line: the whole way on small runs, and one clear error for each thing that can be wrong."""
 
+import csv
 import hashlib
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -420,6 +422,18 @@ def test_data_module_in_the_working_directory_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", sys.path.copy())
     monkeypatch.chdir(tmp_path)
     assert main(["test", "--run_dir", "run"]) == 0
+
+
+def test_training_ends_with_its_score_and_what_comes_next(tmp_path, capsys):
+    folder = tiny.fit(tmp_path / "my run", "--trainer.max_steps", 4)
+    line = capsys.readouterr().out.splitlines()[-1]
+    rows = csv.DictReader((folder / "logs" / "version_0" / "metrics.csv").read_text().splitlines())
+    score = [float(row["val/score"]) for row in rows if row["val/score"]][-1]
+    assert line.startswith(f"{folder}: trained 4 steps, last validation score {100 * score:.2f}; next: ")
+    assert main(shlex.split(line.partition("next: graphalgo ")[2])) == 0
+    capsys.readouterr()
+    assert main(["fit", "--run_dir", str(folder), "--resume", "true"]) == 0  # nothing is left to train
+    assert f"{folder}: trained 4 steps; next: graphalgo test" in capsys.readouterr().out
 
 
 # Help and configs ------------------------------------------------------------------------------------------
