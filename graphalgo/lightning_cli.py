@@ -24,7 +24,13 @@ from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
 from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
-from graphalgo.run import claimed_run_folder, describe_run, load_checkpoint, prepare_run_folder
+from graphalgo.run import (
+    claimed_run_folder,
+    describe_run,
+    keep_earlier_config,
+    load_checkpoint,
+    prepare_run_folder,
+)
 from graphalgo.store import atomic_write
 from graphalgo.weights import find, load_weights
 
@@ -70,7 +76,10 @@ def _task(data: pl.LightningDataModule) -> str:
 
 
 class SaveRun(SaveConfigCallback):
-    """Writes run.json and config.yaml into the run folder when training starts."""
+    """Writes run.json and config.yaml into the run folder when training starts.
+
+    A run that goes on with other settings has those in config.yaml, and the earlier ones in config-1.yaml.
+    """
 
     def __init__(self, parser: Any, config: Any, **_: Any):
         super().__init__(parser, config, save_to_log_dir=False)
@@ -81,11 +90,12 @@ class SaveRun(SaveConfigCallback):
             return
         describe_run(self.config.run_dir, task=pl_module.task, seed=self.config.seed_everything)
         config = Path(self.config.run_dir) / "config.yaml"
-        if not config.exists():
-            settings = self.config.clone()
-            settings.resume = False
-            with atomic_write(config) as path:
-                self.parser.save(settings, path, skip_none=False, overwrite=True, multifile=False)
+        settings = self.config.clone()
+        settings.resume = False
+        with atomic_write(config) as path:
+            self.parser.save(settings, path, skip_none=False, overwrite=True, multifile=False)
+            if config.exists():
+                keep_earlier_config(config, path)
 
 
 class GraphalgoCLI(LightningCLI):

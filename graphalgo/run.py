@@ -7,10 +7,12 @@ checkpoints, and, once tested, scores, predictions and the graphs they are about
 import contextlib
 import fcntl
 import importlib.metadata
+import itertools
 import json
 import os
 import pickle
 import platform
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -135,6 +137,24 @@ def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, 
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(description, indent=2) + "\n")
     return description
+
+
+def keep_earlier_config(config: Path, new: Path) -> None:
+    """Before a run's config is replaced: keeps it as ``config-1.yaml``, or by the next free number.
+
+    If the new one differs in nothing but the folder's name, it gets the text of the earlier one instead.
+
+    Args:
+        config: the ``config.yaml`` that is there.
+        new: the file that is to replace it.
+    """
+    earlier, later = ({**read_config(path), "run_dir": None} for path in (config, new))
+    if earlier == later:
+        shutil.copyfile(config, new)
+        return
+    free = (config.with_stem(f"{config.stem}-{number}") for number in itertools.count(1))
+    with atomic_write(next(path for path in free if not path.exists())) as kept:
+        shutil.copyfile(config, kept)
 
 
 def read_run(run_dir: str | os.PathLike) -> dict[str, Any]:

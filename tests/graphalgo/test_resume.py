@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from graphalgo.cli import main
 from graphalgo.module import PairModule
@@ -233,6 +234,7 @@ def test_resuming_a_finished_run_changes_nothing(run, whole, tmp_path):
     assert run(["fit", "--run_dir", folder, "--resume", "true"], tmp_path / "notes") == 0
     assert seen_in(tmp_path / "notes") == []
     assert {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()} == before
+    assert not list(folder.glob("config-*.yaml"))
     assert (folder / "config.yaml").read_bytes() == (expected / "config.yaml").read_bytes()
 
 
@@ -255,6 +257,10 @@ def test_finished_run_can_be_made_longer(run, whole, tmp_path):
     shutil.copytree(expected, folder)
     longer = ["--trainer.max_steps", "14"]
     assert run(["fit", "--run_dir", folder, "--resume", "true", *longer], tmp_path / "two") == 0
+    configs = [yaml.safe_load((folder / name).read_text()) for name in ("config-1.yaml", "config.yaml")]
+    assert [config["trainer"].pop("max_steps") for config in configs] == [10, 14]
+    assert configs[0] == {**configs[1], "run_dir": configs[0]["run_dir"]}
+    assert (folder / "config-1.yaml").read_bytes() == (expected / "config.yaml").read_bytes()
     fresh, all_steps = tmp_path / "fresh", tmp_path / "three"
     assert run(tiny.fit_arguments(fresh, *POOL, *longer), all_steps) == 0
     with_rates = [seen_in(tmp_path / "two"), seen_in(all_steps)[10:]]

@@ -15,6 +15,7 @@ from graphalgo.run import (
     claimed_run_folder,
     describe_run,
     git_revision,
+    keep_earlier_config,
     load_checkpoint,
     prepare_run_folder,
     read_run,
@@ -135,6 +136,21 @@ def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path):
         (tmp_path / "checkpoints" / name).touch()
     with claimed_run_folder(tmp_path):
         assert sorted(os.listdir(tmp_path / "checkpoints")) == sorted(kept)
+
+
+def test_replaced_config_is_kept_by_the_next_free_number(tmp_path):
+    config, new = tmp_path / "config.yaml", tmp_path / "new.yaml"
+    texts = [f"run_dir: runs/a\ntrainer: {{max_steps: {steps}}}\n" for steps in (10, 20, 30)]
+    for text in texts:
+        new.write_text(text)
+        if config.exists():
+            keep_earlier_config(config, new)
+        new.rename(config)
+    names = ("config-1.yaml", "config-2.yaml", "config.yaml")
+    assert [(tmp_path / name).read_text() for name in names] == texts
+    new.write_text("trainer: {max_steps: 30}\nrun_dir: elsewhere\n")  # moved, otherwise equal
+    keep_earlier_config(config, new)
+    assert new.read_text() == texts[2] and not (tmp_path / "config-3.yaml").exists()
 
 
 def test_git_revision_is_of_the_checkout_that_runs(tmp_path, monkeypatch):
