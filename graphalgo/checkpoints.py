@@ -21,9 +21,20 @@ class WholeCheckpoints(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Writes beside the file, then renames."""
-        with atomic_write(path) as temporary:
-            torch.save(checkpoint, temporary)
+        """Writes beside the file, then renames.
+
+        Raises:
+            InputError: there is no room; the file that was there stays.
+        """
+        try:
+            with atomic_write(path) as temporary:
+                torch.save(checkpoint, temporary)
+        except (OSError, RuntimeError) as error:  # torch says the latter, and not why
+            reason = " ".join(str(error).split("\n")[0].split())
+            raise InputError(
+                f"cannot write the checkpoint {path} ({reason}); is the disk full? An earlier checkpoint is "
+                "kept: make room, then go on with --resume true"
+            ) from error
 
 
 class LastCheckpoint(Checkpoint):

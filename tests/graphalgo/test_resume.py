@@ -1,10 +1,12 @@
 """A run that is killed and resumed ends as one that was not: weights, optimiser, schedule, loops, stream."""
 
+import errno
 import hashlib
 import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import time
@@ -14,7 +16,9 @@ import pytest
 import torch
 import yaml
 
+from graphalgo.checkpoints import WholeCheckpoints
 from graphalgo.cli import main
+from graphalgo.errors import InputError
 from graphalgo.module import PairModule
 from tests import tiny
 
@@ -30,7 +34,7 @@ def start(arguments, notes, die=None):
         arguments: of the command line.
         notes: file that gets a line a training step.
         die: None, or when and how to end: ("step", "validation" or "write", step, signal); the last is in
-            the middle of writing the step's last.ckpt.
+            the middle of writing the step's last.ckpt. Or ("full", step, None): there is no room for it.
     """
     where, number, how = die or (None, None, None)
 
@@ -57,6 +61,9 @@ def start(arguments, notes, die=None):
             saves(content, file, *rest, **options)
             os.truncate(file, os.path.getsize(file) // 2)
             os.kill(os.getpid(), how)
+        if (where, number) == ("full", content["global_step"]) and "last" in str(file):
+            size = os.path.getsize(file.parent / "last.ckpt") // 2
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         return saves(content, file, *rest, **options)
 
     trains, PairModule.training_step = PairModule.training_step, training_step
@@ -267,6 +274,31 @@ def test_finished_run_can_be_made_longer(run, whole, tmp_path):
     assert [[seen["step"] for seen in part] for part in with_rates] == [[10, 11, 12, 13]] * 2
     assert [seen["batch"] for seen in with_rates[0]] == [seen["batch"] for seen in with_rates[1]]
     assert [seen["loops"] for seen in with_rates[0]] == [seen["loops"] for seen in with_rates[1]]
+
+
+def test_run_without_room_for_its_checkpoint_fails_and_keeps_the_old_one(run, whole, tmp_path):
+    """From step 6 on, no file may be larger than half a checkpoint; as on a full disk, torch fails."""
+    expected, _ = whole(STREAM)
+    folder = tmp_path / "run"
+    assert run(tiny.fit_arguments(folder), tmp_path / "one", ("full", 6, None)) == 2
+    assert tiny.read_checkpoint(folder)["global_step"] == 3
+    assert not list((folder / "checkpoints").glob(".*"))
+    assert run(["fit", "--run_dir", folder, "--resume", "true"], tmp_path / "two") == 0
+    assert_ends_as(folder, expected)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("unexpected pos 64 vs 0\nat")]
+)
+def test_checkpoint_that_cannot_be_written_is_told_with_what_to_do(error, tmp_path, monkeypatch):
+    def save(content, file):
+        raise error
+
+    (tmp_path / "last.ckpt").write_text("earlier")
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(InputError, match=r"(left on device|64 vs 0)\); is the disk full\? .* --resume true"):
+        WholeCheckpoints().save_checkpoint({}, tmp_path / "last.ckpt")
+    assert os.listdir(tmp_path) == ["last.ckpt"] and (tmp_path / "last.ckpt").read_text() == "earlier"
 
 
 def test_differences_are_seen():
