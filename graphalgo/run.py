@@ -24,6 +24,7 @@ from typing import Any
 import torch
 import yaml
 
+from graphalgo.batch import Output, ToPairBatch
 from graphalgo.errors import InputError
 from graphalgo.store import atomic_write
 
@@ -216,8 +217,7 @@ def load_checkpoint(path: str | os.PathLike, map_location: str = "cpu") -> dict[
 
     Raises:
         InputError: the file is missing, cut short, damaged, not a checkpoint, or holds objects other than
-        tensors
-            and plain values.
+            tensors and plain values, or an entry ``graphalgo`` that is not as graphalgo writes it.
     """
     path = Path(path)
     if not path.is_file():
@@ -238,7 +238,21 @@ def load_checkpoint(path: str | os.PathLike, map_location: str = "cpu") -> dict[
         raise InputError(f"{path} is damaged: {damaged} in it does not match its checksum")
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise InputError(f"{path} is not a Lightning checkpoint: it has no 'state_dict'")
+    if "graphalgo" in checkpoint and not _is_identity(checkpoint["graphalgo"]):
+        raise InputError(f"{path} is damaged: what it says of its task is not as graphalgo writes it")
     return checkpoint
+
+
+def _is_identity(said: Any) -> bool:
+    """Whether a checkpoint's entry ``graphalgo`` is the name of a task and settings of a ToPairBatch."""
+    if not isinstance(said, dict) or not isinstance(said.get("task"), str):
+        return False
+    settings = {key: value for key, value in said.items() if key != "task"}
+    try:
+        outputs = [Output(*output) for output in settings["outputs"]]
+        return ToPairBatch(**{**settings, "outputs": outputs}).settings() == settings
+    except (TypeError, KeyError, InputError):
+        return False
 
 
 def _damaged_member(path: Path) -> str | None:

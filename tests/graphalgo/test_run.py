@@ -10,6 +10,7 @@ import subprocess
 import pytest
 import torch
 
+from graphalgo.batch import Output, ToPairBatch
 from graphalgo.errors import InputError
 from graphalgo.run import (
     claimed_run_folder,
@@ -202,6 +203,31 @@ def test_checkpoint_that_is_none_is_refused(checkpoint, tmp_path):
         torch.save(other, checkpoint)
         with pytest.raises(InputError, match="no 'state_dict'"):
             load_checkpoint(checkpoint)
+
+
+IDENTITY = {"task": "bfs", **ToPairBatch(("s",), outputs=[Output("pi", "node", "pointer")]).settings()}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        {**IDENTITY, "task": 3},
+        {key: value for key, value in IDENTITY.items() if key != "outputs"},
+        {**IDENTITY, "outputs": 3},
+        {**IDENTITY, "outputs": [["pi", "node"]]},
+        {**IDENTITY, "outputs": [["pi", "edge", "mask_one"]]},
+        {**IDENTITY, "node_attrs": "s t"},
+        {**IDENTITY, "node_attrs": None},
+        {**IDENTITY, "colour": "red"},
+    ],
+)
+def test_checkpoint_whose_identity_is_malformed_is_refused(said, tmp_path):
+    torch.save({"state_dict": {}, "graphalgo": IDENTITY}, tmp_path / "last.ckpt")
+    assert load_checkpoint(tmp_path / "last.ckpt")["graphalgo"] == IDENTITY
+    torch.save({"state_dict": {}, "graphalgo": said}, tmp_path / "last.ckpt")
+    with pytest.raises(InputError, match="last.ckpt is damaged: what it says of its task"):
+        load_checkpoint(tmp_path / "last.ckpt")
 
 
 class _Unsafe:
