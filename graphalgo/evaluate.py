@@ -24,7 +24,8 @@ class TestReport(pl.Callback):
     """Writes what a test leaves behind into ``RUN/test`` and prints one line a test set.
 
     ``scores.json`` the table, ``predictions.parquet`` every scored entry after every iteration,
-    ``graphs/<set>.safetensors`` the graphs. An earlier test of the run is replaced once the new one is whole.
+    ``graphs/<set>.safetensors`` the graphs. An earlier test of the run is replaced once the new one is whole,
+    and ``RUN/figures`` removed if it holds the analysis of the earlier one.
 
     The data module must have ``test_set_names`` and ``test_graphs(name)``.
 
@@ -100,6 +101,9 @@ class TestReport(pl.Callback):
             self.folder.rename(replaced)
         self.partial.rename(self.folder)
         shutil.rmtree(replaced, ignore_errors=True)
+        figures = self.folder.with_name("figures")
+        if (figures / "report.md").is_file():  # an analysis, of the earlier test
+            shutil.rmtree(figures, ignore_errors=True)
         print_scores(self.rows)
 
     def on_exception(

@@ -281,7 +281,19 @@ def test_testing_again_leaves_nothing_of_the_earlier_test(copied, capsys):
     assert not [name for name in os.listdir(copied) if name.startswith(".")]
 
 
+@pytest.mark.parametrize("analysed", [True, False])
+def test_testing_again_removes_the_analysis_of_the_earlier_test(analysed, copied):
+    (copied / "figures").mkdir()
+    (copied / "figures" / "mine.png").touch()
+    if analysed:
+        (copied / "figures" / "report.md").touch()
+    assert main(["test", "--run_dir", str(copied), *ONE_SET]) == 0
+    assert (copied / "figures").exists() == (not analysed)
+
+
 def test_test_that_fails_leaves_the_earlier_one(copied, monkeypatch):
+    (copied / "figures").mkdir()
+    (copied / "figures" / "report.md").touch()
     before = everything_in(copied)
 
     def fail(*_):
