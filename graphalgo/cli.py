@@ -76,14 +76,17 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def lightning(command: str, args: list[str]) -> Any:
-    """Runs fit, validate, test or predict with command-line arguments; returns the LightningCLI."""
+def lightning(command: str, args: list[str], made_by: str | None = None) -> Any:
+    """Runs fit, validate, test or predict with command-line arguments; returns the LightningCLI.
+
+    A run that is started for something other than the user's own `fit` says so in its run.json.
+    """
     _quiet()
     import clrs_bridge  # noqa: F401  (so that --help knows its data module)
     import search_bench  # noqa: F401
     from graphalgo.lightning_cli import GraphalgoCLI
 
-    cli = GraphalgoCLI.run_command(command, list(args))
+    cli = GraphalgoCLI.run_command(command, list(args), made_by)
     if command == "test" and cli.datamodule.task == "search":
         from analysis.report import analyze_lookahead
 

@@ -81,14 +81,16 @@ class SaveRun(SaveConfigCallback):
     A run that goes on with other settings has those in config.yaml, and the earlier ones in config-1.yaml.
     """
 
-    def __init__(self, parser: Any, config: Any, **_: Any):
+    def __init__(self, parser: Any, config: Any, made_by: str | None = None, **_: Any):
         super().__init__(parser, config, save_to_log_dir=False)
+        self.made_by = made_by
 
     def save_config(self, trainer: pl.Trainer, pl_module: PairModule, stage: str) -> None:
         """See the class; other stages leave the folder's config as it is."""
         if stage != "fit":
             return
-        describe_run(self.config.run_dir, task=pl_module.task, seed=self.config.seed_everything)
+        seed = self.config.seed_everything
+        describe_run(self.config.run_dir, task=pl_module.task, seed=seed, made_by=self.made_by)
         config = Path(self.config.run_dir) / "config.yaml"
         settings = self.config.clone()
         settings.resume = False
@@ -102,7 +104,7 @@ class GraphalgoCLI(LightningCLI):
     """LightningCLI whose every command works on one run folder; see :mod:`graphalgo.run`."""
 
     @classmethod
-    def run_command(cls, command: str, args: list[str]) -> GraphalgoCLI:
+    def run_command(cls, command: str, args: list[str], made_by: str | None = None) -> GraphalgoCLI:
         """Runs one command with its command-line arguments."""
         # The program's own name stays: Lightning starts it once more for every further device.
         program, sys.argv = sys.argv, [sys.argv[0], command, *args]
@@ -113,6 +115,7 @@ class GraphalgoCLI(LightningCLI):
                 pl.LightningDataModule,
                 subclass_mode_data=True,
                 save_config_callback=SaveRun,
+                save_config_kwargs={"made_by": made_by},
                 seed_everything_default=0,
                 auto_configure_optimizers=False,
                 parser_kwargs=raising | {"prog": "graphalgo"} | {name: raising for name in cls.subcommands()},

@@ -100,7 +100,9 @@ def _locked(path: Path) -> int:
         os.close(lock)  # its last owner has removed it since
 
 
-def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, Any]:
+def describe_run(
+    run_dir: str | os.PathLike, task: str, seed: int, made_by: str | None = None
+) -> dict[str, Any]:
     """Write ``run.json``: what made the run.
 
     It holds the task, the seed, the command line, the code's git revision and the versions of the packages.
@@ -111,6 +113,7 @@ def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, 
         run_dir: the run folder.
         task: name of the task.
         seed: the run's seed.
+        made_by: what started it, if not its user.
 
     Returns:
         What was written.
@@ -127,6 +130,8 @@ def describe_run(run_dir: str | os.PathLike, task: str, seed: int) -> dict[str, 
         "versions": versions(),
     }
     description = {"task": task, "seed": seed, **start, "resumed": []}
+    if made_by is not None:
+        description["made_by"] = made_by
     if path.exists():
         description = read_run(run_dir)
         if (description["task"], description["seed"]) != (task, seed):

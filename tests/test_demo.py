@@ -7,20 +7,21 @@ import pytest
 import torch
 
 from analysis import report
-from graphalgo import InputError, Output, demo
+from graphalgo import InputError, Output, cli, demo
 from graphalgo.cli import main
 from graphalgo.predictions import PredictionsWriter
 
 POINTER = Output("pi", "node", "pointer")
 
 
-def run_of(folder, task, config):
-    """The files of a run that was started with a config."""
+def run_of(folder, task, made_by=demo.MADE_BY):
+    """The files of a run."""
     run = folder / task
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "last.ckpt").write_bytes(b"weights")
-    command = ["graphalgo", "fit", "--config", config, "--run_dir", str(run)]
+    command = ["graphalgo", "fit", "--config", f"demo/{task}", "--run_dir", str(run)]
     described = {"task": task, "seed": 0, "resumed": [], "command": command}
+    described |= {} if made_by is None else {"made_by": made_by}
     (run / "run.json").write_text(json.dumps(described))
     return run
 
@@ -44,7 +45,8 @@ def parts(monkeypatch):
     """Stands in for training, testing and analysis; returns the calls."""
     calls = []
 
-    def lightning(command, args):
+    def lightning(command, args, made_by=None):
+        assert made_by == (demo.MADE_BY if command == "fit" else None)
         calls.append((command, args))
         run_dir = Path(args[args.index("--run_dir") + 1])
         if command == "test":
@@ -91,18 +93,18 @@ def test_demo_with_fewer_steps_validates_at_its_end(parts, tmp_path):
 
 def test_earlier_demo_is_replaced(parts, tmp_path):
     for task in demo.TASKS:
-        run_of(tmp_path, task, f"demo/{task}")
+        run_of(tmp_path, task)
     demo.demo(tmp_path)
     left = {path.relative_to(tmp_path).as_posix() for path in files_in(tmp_path)}
     assert left == {f"{task}/test/predictions.parquet" for task in demo.TASKS}
 
 
-def test_demo_is_told_from_a_run_by_what_training_writes(tmp_path):
-    quick = ["--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"]
-    for config, is_demo in (("demo/dfs", True), ("clrs/dfs", False)):
-        run = tmp_path / config.replace("/", "-") / "dfs"
-        assert main(["fit", "--config", config, "--run_dir", str(run), *quick]) == 0
-        assert demo._is_demo(run) == is_demo
+def test_demo_is_told_from_a_run_of_the_same_config_by_what_training_writes(tmp_path):
+    for name, made_by in (("demo", demo.MADE_BY), ("own", None)):
+        run = tmp_path / name / "dfs"
+        quick = ["--run_dir", str(run), "--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"]
+        cli.lightning("fit", ["--config", "demo/dfs", *quick], made_by=made_by)
+        assert demo._is_demo(run) == (name == "demo")
 
 
 def foreign_file(folder):
@@ -110,11 +112,11 @@ def foreign_file(folder):
 
 
 def own_training(folder):
-    run_of(folder, "dfs", "clrs/dfs")
+    run_of(folder, "dfs", made_by=None)
 
 
 def training_below_a_folder_called_demo(folder):
-    run_of(folder / "demo", "dfs", "clrs/dfs").rename(folder / "dfs")
+    run_of(folder / "demo", "dfs", made_by=None).rename(folder / "dfs")
     (folder / "demo").rmdir()
 
 
@@ -124,12 +126,7 @@ def files_without_description(folder):
 
 
 def damaged_description(folder):
-    (run_of(folder, "dfs", "demo/dfs") / "run.json").write_text("{")
-
-
-def description_without_command(folder):
-    described = {"task": "dfs", "seed": 0, "resumed": []}
-    (run_of(folder, "dfs", "demo/dfs") / "run.json").write_text(json.dumps(described))
+    (run_of(folder, "dfs") / "run.json").write_text("{")
 
 
 def file_called_as_a_task(folder):
@@ -137,7 +134,7 @@ def file_called_as_a_task(folder):
 
 
 def link_to_elsewhere(folder):
-    run_of(folder.with_name("elsewhere"), "dfs", "demo/dfs")
+    run_of(folder.with_name("elsewhere"), "dfs")
     (folder / "dfs").symlink_to(folder.with_name("elsewhere") / "dfs")
 
 
@@ -149,7 +146,6 @@ def link_to_elsewhere(folder):
         training_below_a_folder_called_demo,
         files_without_description,
         damaged_description,
-        description_without_command,
         file_called_as_a_task,
         link_to_elsewhere,
     ],
@@ -157,7 +153,7 @@ def link_to_elsewhere(folder):
 def test_folder_with_anything_else_is_refused_and_kept(foreign, parts, tmp_path):
     """The other task's folder is a demo's, and is kept as well."""
     folder = tmp_path / "runs"
-    run_of(folder, "bellman_ford", "demo/bellman_ford")
+    run_of(folder, "bellman_ford")
     foreign(folder)
     before = files_in(tmp_path)
     with pytest.raises(InputError, match="which is no demo's; choose another --run_dir"):
