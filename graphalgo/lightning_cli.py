@@ -194,6 +194,8 @@ class GraphalgoCLI(LightningCLI):
         if self.settings.pretrained is not None:
             self._check_pretrained()
         if self.subcommand == "fit":
+            if self.settings.trainer.max_steps == 0:
+                raise InputError("trainer.max_steps must be at least 1, or -1 for no end, got 0")
             prepare_run_folder(self.settings.run_dir, resume=self.settings.resume)
 
     def _check_pretrained(self) -> None:

@@ -81,6 +81,8 @@ BAD_SETTINGS = {
     "unknown setting": (["--model.nope", "1"], "unrecognized arguments: --model.nope"),
     "no number": (["--model.learning_rate", "fast"], 'key "model.learning_rate"'),
     "no loops": (["--model.test_loops", "0"], "test_loops must be at least 1, got 0"),
+    "no steps": (["--trainer.max_steps", "0"], "max_steps must be at least 1, or -1 for no end, got 0"),
+    "endless steps": (["--trainer.max_steps", "-5"], "`max_steps` must be a non-negative integer or -1"),
     "negative seed": (["--seed_everything", "-3"], "seed_everything must be a whole number from 0"),
     "random seed": (["--seed_everything", "true"], "seed_everything must be a whole number from 0"),
     "no checkpoints": (["--checkpoint_every", "0"], "checkpoint_every must be at least 1, got 0"),
