@@ -24,6 +24,7 @@ from graphalgo.cli import resolve_arguments
 from graphalgo.errors import InputError
 from graphalgo.evaluate import PredictReport, TestReport
 from graphalgo.module import PairModule
+from graphalgo.parser_errors import shortened
 from graphalgo.run import (
     claimed_run_folder,
     describe_run,
@@ -181,6 +182,12 @@ class GraphalgoCLI(LightningCLI):
         sys.argv = [*given[:2], *resolve_arguments(given[1], given[2:])]
         try:
             super().parse_arguments(parser, args)
+        except ArgumentError as error:
+            if _input_error(error) is not None:
+                raise
+            actions = self._subcommand_parsers[given[1]]._actions
+            options = [option.lstrip("-") for action in actions for option in action.option_strings]
+            raise ArgumentError(None, shortened(str(error), options)) from error
         finally:
             sys.argv = given
 

@@ -77,9 +77,27 @@ BAD_SETTINGS = {
     "unknown task": (["--data.task", "nope"], "unknown task 'nope'; the tasks are bfs, dfs"),
     "size too small": (["--data.sizes", "[1, 5]"], r"bellman_ford needs graphs of at least 2 vertices"),
     "no training graphs": (["--data.train_graphs", "0"], "expected at least one training graph"),
-    "unknown option": (["--nope", "1"], "unrecognized arguments: --nope"),
-    "unknown setting": (["--model.nope", "1"], "unrecognized arguments: --model.nope"),
-    "no number": (["--model.learning_rate", "fast"], 'key "model.learning_rate"'),
+    "unknown option": (["--nope", "1"], "there is no setting --nope\n"),
+    "unknown setting": (
+        ["--model.lerning_rate", "1"],
+        "there is no setting --model.lerning_rate; did you mean model.learning_rate?",
+    ),
+    "unknown group": (["--modle.test_loops=1"], "--modle.test_loops; did you mean model.test_loops?"),
+    "unknown setting of the data": (
+        ["--data.siezs", "[4]"],
+        "data: clrs_bridge.CLRSDataModule has no setting siezs; did you mean sizes?",
+    ),
+    "unknown setting of a part": (
+        ["--model.loop.init_args.block.init_args.wdith", "4"],
+        "model.loop.block: graphalgo.PairBlock has no setting wdith; did you mean width?",
+    ),
+    "no number": (["--model.learning_rate", "fast"], "model.learning_rate: expected float, got fast\n"),
+    "no seed": (["--seed_everything", "1.5"], "seed_everything: expected bool or int, got 1.5\n"),
+    "unseeded": (["--seed_everything", "null"], "seed_everything: expected bool or int, got None\n"),
+    "no list": (["--data.tests", "3"], "data.tests: expected Sequence, got 3\n"),
+    "too few": (["--model.train_loops", "[4]"], "model.train_loops: Expected a tuple with 2 elements. Got"),
+    "no class": (["--model.loop", "Foo"], "model.loop: Expected a dot import path string: Foo\n"),
+    "no module": (["--data", "nope.Mine"], "data: No module named 'nope'\n"),
     "no loops": (["--model.test_loops", "0"], "test_loops must be at least 1, got 0"),
     "no steps": (["--trainer.max_steps", "0"], "max_steps must be at least 1, or -1 for no end, got 0"),
     "endless steps": (["--trainer.max_steps", "-5"], "`max_steps` must be a non-negative integer or -1"),
@@ -96,6 +114,12 @@ def test_bad_setting_is_refused_before_anything_is_written(case, refused, tmp_pa
     assert message in refused(*tiny.fit_arguments(tmp_path / "run", *options))
     left = everything_in(tmp_path / "run") if (tmp_path / "run").exists() else {}
     assert left == {}
+
+
+def test_unknown_setting_of_a_config_is_told_with_the_one_that_was_meant(refused, tmp_path):
+    (tmp_path / "wrong.yaml").write_text(tiny.CONFIG.read_text().replace("warmup_steps", "warm_steps"))
+    error = refused("fit", "--config", tmp_path / "wrong.yaml", "--run_dir", tmp_path / "run")
+    assert "there is no setting model.warm_steps; did you mean model.warmup_steps?" in error
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
