@@ -220,11 +220,14 @@ def draw_gates(values: pd.DataFrame, hand_set: pd.DataFrame, ax: Axes) -> None:
     ax.stairs(share, edges, color="black", label=f"{REVERSED}, set by hand (0 elsewhere)", **DASHED)
     ax.set_xscale("log")
     ax.set_xlim(smallest, 1)
-    ax.set_ylim(bottom=0)
+    decades = range(round(np.log10(smallest)), 1)
+    ax.set_xticks([10.0**decade for decade in decades], [f"1e{decade}" for decade in decades[:-1]] + ["1"])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_ylim(0, 1)
     ax.set_xlabel("gate after the row cap")
     ax.set_ylabel("share of pairs")
     ax.yaxis.set_major_formatter(FuncFormatter(_percent))
-    ax.legend(loc="upper center")
+    ax.legend(loc="center right", bbox_to_anchor=(0.96, 0.5))
 
 
 def draw_margins(table: pd.DataFrame, ax: Axes, summary: pd.DataFrame) -> None:

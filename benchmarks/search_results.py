@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import figures
 from analysis.gates import gate_values, summarise_gates
+from analysis.rates import with_rates
 from analysis.results import published
 from analysis.search_results import over_lookaheads, over_sets, read_search_runs
 from benchmarks.common import Column, markdown
@@ -170,11 +171,11 @@ def draw(run_dirs: Sequence[Path], folder: Path) -> list[Path]:
     """Writes the figures; returns their PNGs."""
     _, answered = read_search_runs(run_dirs)
     written = []
-    for name, own, series, title, subtitle, loops in _curves(answered):
+    for name, own, series, title, subtitle, loops, bins in _curves(answered):
         own = own.assign(set=series)
-        binned = over_lookaheads(own, ["set"])
-        single = own.groupby(["set", "lookahead"], sort=False)[["right", "questions"]].sum().reset_index()
-        single["accuracy"] = single["right"] / single["questions"]
+        counts = own.groupby(["set", "lookahead"], sort=False)[["right", "questions"]].sum().reset_index()
+        single = with_rates(counts.rename(columns={"questions": "entries"}))
+        binned = over_lookaheads(own, ["set"]) if bins else single.assign(at=single["lookahead"])
         written += figures.render(
             lambda ax, single=single, binned=binned, loops=loops: figures.draw_lookahead(
                 single, binned, ax, loops
@@ -199,8 +200,10 @@ def draw(run_dirs: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def _curves(answered: pd.DataFrame):
-    """Name, answers, series, title, subtitle and marked loops of each figure of accuracy by lookahead."""
-    own = answered[(answered["model"] == "propagator") & answered["set"].str.startswith("lookahead")]
+    """Of each figure: name, answers, series, title, subtitle, marked loops, whether lookaheads are binned."""
+    near = answered["set"].isin(["lookahead-75", "lookahead-100"])  # as lookahead-125, and in its place
+    far = answered["set"].str.startswith("lookahead") & ~near
+    own = answered[(answered["model"] == "propagator") & far]
     if len(own):
         yield (
             "search_propagator",
@@ -209,6 +212,7 @@ def _curves(answered: pd.DataFrame):
             "One propagator layer, trained on at most 49 vertices",
             f"{own['seed'].nunique()} seeds together",
             (),
+            True,
         )
     for size in (49, 125):
         own = answered[answered["model"].isin(FAR) & (answered["set"] == f"lookahead-{size}")]
@@ -220,6 +224,7 @@ def _curves(answered: pd.DataFrame):
                 f"Trained on at most 49 vertices, tested on {size}",
                 "looped blocks, and the control Transformer; all seeds together",
                 (),
+                False,
             )
     for front, name in FRONTS.items():
         models = {DEPTH.format(depth=depth, front=front): f"{depth} layers" for depth in DEPTHS}
@@ -232,4 +237,5 @@ def _curves(answered: pd.DataFrame):
                 f"How far L summed layers see, {name}",
                 "at most 49 vertices; all seeds together",
                 DEPTHS,
+                False,
             )

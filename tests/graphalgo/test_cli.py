@@ -518,7 +518,8 @@ def test_configs_are_listed(capsys):
     listed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert listed == config_names()
     expected = {f"clrs/{task}{width}" for task in TASKS for width in ("", "_width128")}
-    assert set(listed) == expected | {"demo/bellman_ford", "demo/dfs"}
+    listed = {name for name in listed if not name.startswith("search/")}
+    assert listed == expected | {"demo/bellman_ford", "demo/dfs"}
 
 
 @pytest.fixture(scope="module")
@@ -530,7 +531,38 @@ def parser():
         return lightning("fit", tiny.fit_arguments("unused")[1:]).parser
 
 
-@pytest.mark.parametrize("name", config_names())
+SEARCH_PARAMETERS = {
+    "or_join": 2_625,
+    "propagator": 2_057,
+    "propagator_names": 10_361,
+    "summed": 2_593,
+    "summed_2_layers": 4_737,
+    "summed_2_layers_names": 13_041,
+    "summed_3_layers": 6_881,
+    "summed_3_layers_names": 15_185,
+    "summed_4_layers": 9_025,
+    "summed_4_layers_names": 17_329,
+    "summed_5_layers": 11_169,
+    "summed_5_layers_names": 19_473,
+    "transformer": 202_465,
+    "triangle": 3_073,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in config_names() if name.startswith("search/")])
+@pytest.mark.filterwarnings("ignore:.*was deprecated in v4")
+def test_packaged_search_config_makes_its_model_and_data(name, parser):
+    config = parser.parse_args(["fit", "--config", find_config(name), "--run_dir", "unused"])
+    made = parser.instantiate_classes(config)["fit"]
+    assert made["data"].task == made["model"].task == "search"
+    assert max(made["data"].sizes) == 49
+    assert all(name.split("-")[0] in ("lookahead", "random") for name in made["data"].test_set_names)
+    parameters = sum(p.numel() for p in made["model"].parameters())
+    assert parameters == SEARCH_PARAMETERS[name.removeprefix("search/")]
+    assert f"--config {name} " in Path(find_config(name)).read_text().splitlines()[0]
+
+
+@pytest.mark.parametrize("name", [name for name in config_names() if not name.startswith("search/")])
 @pytest.mark.filterwarnings("ignore:.*was deprecated in v4")
 def test_packaged_config_makes_its_model_and_data(name, parser):
     config = parser.parse_args(["fit", "--config", find_config(name), "--run_dir", "unused"])
