@@ -53,7 +53,7 @@ class TestReport(pl.Callback):
         )
         self.scores = [OfficialScore(pl_module.outputs) for _ in self.names]
         self.seen = [0 for _ in self.names]
-        self.loops = 0
+        self.loops = [0 for _ in self.names]
 
     def on_test_batch_end(
         self,
@@ -77,7 +77,7 @@ class TestReport(pl.Callback):
                     target=batch.targets[output.name],
                     confidence=answer.confidence[output.name].cpu(),
                 )
-        self.loops = outputs[-1].loop
+        self.loops[dataloader_idx] = max(self.loops[dataloader_idx], outputs[-1].loop)
         final = {name: decision.cpu() for name, decision in outputs[-1].decision.items()}
         self.scores[dataloader_idx].update(final, batch.targets)
         self.seen[dataloader_idx] += batch.num_graphs
@@ -86,13 +86,13 @@ class TestReport(pl.Callback):
         """Closes the table, writes the scores and the graphs, prints."""
         self.writer.close()
         self.rows = []
-        for name, score, seen in zip(self.names, self.scores, self.seen, strict=True):
+        for name, score, seen, loops in zip(self.names, self.scores, self.seen, self.loops, strict=True):
             graphs = trainer.datamodule.test_graphs(name)[:seen]
             save_graphs(
                 self.partial / "graphs" / f"{name}.safetensors", graphs, {"set": name, "task": pl_module.task}
             )
             row = {"task": pl_module.task, "set": name, "num_nodes": max(graph.num_nodes for graph in graphs)}
-            self.rows.append(row | {"loops": self.loops} | score.compute())
+            self.rows.append(row | {"loops": loops} | score.compute())
         with atomic_write(self.partial / "scores.json") as path:
             path.write_text(json.dumps(self.rows, indent=2) + "\n")
         replaced = self.folder.with_name(".test.replaced")

@@ -144,4 +144,5 @@ def test_folders_and_reports_that_are_none_are_named(root, capsys):
     assert "holds no run" in capsys.readouterr().err
     (root / "benchmarks" / "measured" / "other.json").write_text('{"benchmark": "other"}')
     assert results.main(["--root", str(root)]) == 2
-    assert "other.json is not a report of samplers or search or search_distribution or mixers" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "other.json is not a report of samplers or search or search_distribution or mixers" in told

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 
 import pandas as pd
@@ -16,7 +17,7 @@ from graphalgo.store import load_graphs
 from search_bench import SearchDataModule, SearchTestSet
 from tests import tiny
 
-TESTS = [{"size": 9, "per_lookahead": 3}, {"size": 12, "random": True, "num_questions": 10}]
+TESTS = [{"size": 9, "per_lookahead": 3}, {"size": 40, "random": True, "num_questions": 10}]
 CONVERGED = {
     "class_path": "graphalgo.convergence.Converged",
     "init_args": {"accuracy": 0.2, "checks": 2, "every": 8},
@@ -35,6 +36,7 @@ def config(tmp_path_factory):
             "tests": TESTS,
         },
     }
+    settings["model"].update(test_loops=1, log_loops=True)
     settings["trainer"].update(max_steps=48, val_check_interval=24, callbacks=[CONVERGED])
     settings["checkpoint_every"] = 5
     path = tmp_path_factory.mktemp("search") / "config.yaml"
@@ -97,7 +99,7 @@ def test_run_that_was_stopped_ends_at_the_same_step_with_the_same_weights(config
 def test_scores_are_those_of_the_one_right_answer(tested):
     made = SearchDataModule(tests=[SearchTestSet(**chosen) for chosen in TESTS])
     scores = json.loads((tested / "test" / "scores.json").read_text())
-    assert [row["set"] for row in scores] == made.test_set_names == ["lookahead-9", "random-12"]
+    assert [row["set"] for row in scores] == made.test_set_names == ["lookahead-9", "random-40"]
     answers = read_predictions(tested / "test" / "predictions.parquet", loop=LAST)
     for row in scores:
         graphs, _ = load_graphs(tested / "test" / "graphs" / f"{row['set']}.safetensors")
@@ -107,18 +109,20 @@ def test_scores_are_those_of_the_one_right_answer(tested):
         own = answers[answers["set"] == row["set"]].sort_values("graph")
         right = [int(graph.next) == answer for graph, answer in zip(graphs, own["prediction"], strict=True)]
         assert row["score"] == pytest.approx(sum(right) / len(right))
+        assert row["loops"] == 1 + math.ceil(math.log2(row["num_nodes"]))
+    assert scores[0]["loops"] < scores[1]["loops"]
 
 
 def test_table_and_figure_by_lookahead_come_with_the_test(run, printed):
     assert printed.count("Accuracy by lookahead\n") == 2 and "Accuracy by lookahead, all sets" in printed
     assert re.search(r"^3-4 +6 ", printed, re.MULTILINE)
-    for name in ("lookahead", "lookahead-9_lookahead", "random-12_lookahead_loops"):
+    for name in ("lookahead", "lookahead-9_lookahead", "random-40_lookahead_loops"):
         for suffix in ("csv", "png", "svg"):
             assert (run / "figures" / f"{name}.{suffix}").stat().st_size > 0
 
 
 def test_own_questions_are_answered(tested):
-    graphs = tested / "test" / "graphs" / "random-12.safetensors"
+    graphs = tested / "test" / "graphs" / "random-40.safetensors"
     assert main(["predict", "--run_dir", str(tested), "--data.predict_graphs", str(graphs)]) == 0
     answers = read_predictions(tested / "predict" / "predictions.parquet")
     sizes = [graph.num_nodes for graph in load_graphs(graphs)[0]]
