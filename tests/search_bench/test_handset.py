@@ -96,3 +96,18 @@ def test_a_background_above_what_the_walk_keeps_hides_it():
 def test_a_background_that_is_no_gate_is_refused():
     with pytest.raises(ValueError, match="a gate lies in"):
         hand_set_propagator(1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "lookaheads", "count"), [(250, range(1, 125), 20), (1000, [*range(1, 500, 25), 499], 4)]
+)
+def test_hand_set_layer_answers_everything(size, lookaheads, count):
+    model = hand_set_propagator()
+    for lookahead in lookaheads:
+        questions = at_lookahead(size, lookahead, count, seed=0)
+        for first in range(0, count, 4):
+            batch = TO_PAIRS([questions.data(at) for at in range(first, min(first + 4, count))])
+            with torch.no_grad():
+                chosen = model(batch, None)["next"].argmax(dim=-1)
+            assert torch.equal(chosen, batch.targets["next"]), lookahead
