@@ -134,7 +134,10 @@ def analyze_lookahead(run_dir: str | Path, show: Callable[[str], object] = print
 
 
 def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
-    """The fewest and most loops of a training step, from ``config.yaml``; None if it does not say."""
+    """The fewest and most loops of a training step, from ``config.yaml``; None if it does not say.
+
+    A stack of blocks has no loops.
+    """
     path = run_dir / "config.yaml"
     if not path.is_file():
         return None
@@ -145,6 +148,8 @@ def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
+            if str(node.get("class_path")).endswith("StackedBlocks"):
+                return None
             loops = node.get("train_loops")
             if isinstance(loops, list) and len(loops) == 2 and all(isinstance(loop, int) for loop in loops):
                 return loops[0], loops[1]
@@ -245,7 +250,7 @@ def find_lookahead(answers: Answers) -> Iterator[Finding]:
         "95% Wilson intervals over questions. Dots, and the CSV: every single lookahead.",
         table=final.drop(columns="set"),
         shown=_without_counts(last).drop(columns="set"),
-        draw=lambda ax: figures.draw_lookahead(final, last, ax, [answers.num_loops]),
+        draw=lambda ax: figures.draw_lookahead(final, last, ax, _reach([answers])),
     )
     if answers.num_loops > 1:
         depths = binned.rename(columns={"lookahead": "depth"})
@@ -270,7 +275,7 @@ def compare_lookaheads(searches: Sequence[Answers]) -> Finding:
         parts.append(table.drop(columns="loop").assign(set=answers.set))
     table = pd.concat(parts, ignore_index=True)
     binned = lookahead.bin_lookaheads(table, ["set"])
-    loops = [answers.num_loops for answers in searches]
+    loops = _reach(searches)
     grid = binned.pivot(index="lookahead", columns="set", values="accuracy")
     order = binned.sort_values("at")["lookahead"].unique()
     return Finding(
@@ -309,6 +314,11 @@ def find_gates(run_dir: Path, searches: Sequence[Answers]) -> Iterator[Finding]:
         shown=table,
         draw=lambda ax: figures.draw_gates(values, by_hand, ax),
     )
+
+
+def _reach(searches: Sequence[Answers]) -> list[int]:
+    """Numbers of loops whose reach 2^L is marked; one layer may see all the way, as a propagator does."""
+    return [answers.num_loops for answers in searches if answers.num_loops > 1]
 
 
 def _without_counts(table: pd.DataFrame) -> pd.DataFrame:

@@ -40,6 +40,8 @@ class LoopedBlock(nn.Module):
         rows: Int[Tensor, "b r"] | None = None,
     ) -> Iterator[Float[Tensor, "b _ n c"]]:
         """The pair state after each of ``num_steps`` iterations; the last one's chosen rows only."""
+        if num_steps is None:
+            raise InputError("a looped block is applied as often as it is told; say how often with num_steps")
         return _states([self.block] * num_steps, z, mask, rows)
 
     def forward(

@@ -77,7 +77,7 @@ class PairModel(nn.Module):
             logits[output.name] = self.readouts[output.name](seen, mask)
         return logits
 
-    def forward(self, batch: PairBatch, num_steps: int | None) -> dict[str, Tensor]:
+    def forward(self, batch: PairBatch, num_steps: int | None = None) -> dict[str, Tensor]:
         """Logits of every output after ``num_steps`` iterations (None: as many as a stack has blocks)."""
         z = self.loop(self.start(batch), batch.mask, num_steps, *self._rows(batch))
         return self.read(z, batch.mask, batch.row)

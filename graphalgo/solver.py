@@ -108,7 +108,12 @@ class PathSolver:
         if not isinstance(module, PairModule):
             raise InputError(f"expected a PairModule, got a {type(module).__name__}")
         asked = module.to_pairs
-        others = {*asked.node_attrs, *asked.edge_attrs, *asked.order_attrs, *asked.vertex_attrs} - {*ASKED}
+        if asked.vertex_attrs:
+            raise InputError(
+                "the model reads questions as tokens, over names of vertices (as search/*_names do); a "
+                "PathSolver needs one over pair features, such as search/propagator"
+            )
+        others = {*asked.node_attrs, *asked.edge_attrs, *asked.order_attrs} - {*ASKED}
         kinds = [(output.location, output.type) for output in module.outputs]
         if others or kinds != [("graph", "pointer")] or asked.row_attr != "current":
             outputs = ", ".join(f"{out.name} ({out.location} {out.type})" for out in module.outputs)
@@ -163,12 +168,12 @@ class PathSolver:
         if check and goal not in _reached(children, current):
             raise InputError(
                 f"no way leads from {current!r} to the goal {goal!r}; the model would name a child all the "
-                "same (check=False asks it)"
+                "same"
             )
         if check and current not in _reached(children, start):
             raise InputError(
                 f"no way leads from the start {start!r} to the current vertex {current!r}, as if it had been "
-                "taken so far (check=False asks all the same)"
+                "taken so far"
             )
         return self._ask(children, start, goal, current)
 

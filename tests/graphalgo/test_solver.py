@@ -260,7 +260,7 @@ def test_module_of_another_task_is_refused(types_unchecked):
     loop = LoopedBlock(PairBlock(8, [OrJoin(8, 4)]))
     with pytest.raises(InputError, match=r"task 'bfs': it answers pi \(node pointer\) and reads pos, s;"):
         PathSolver(PairModule(loop, task.to_pair_batch(), "bfs"))
-    with pytest.raises(InputError, match="reads mentions"):
+    with pytest.raises(InputError, match="reads questions as tokens"):
         PathSolver(PairModule(loop, ToNames(), "search", front=torch.nn.Identity()))
     with pytest.raises(InputError, match="expected a PairModule, got a PairModel"):
         PathSolver(tiny_search.hand_set_module().model)
