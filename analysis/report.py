@@ -136,7 +136,7 @@ def analyze_lookahead(run_dir: str | Path, show: Callable[[str], object] = print
 def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
     """The fewest and most loops of a training step, from ``config.yaml``; None if it does not say.
 
-    A stack of blocks has no loops.
+    Only a looped block has loops.
     """
     path = run_dir / "config.yaml"
     if not path.is_file():
@@ -148,7 +148,8 @@ def read_train_loops(run_dir: Path) -> tuple[int, int] | None:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            if str(node.get("class_path")).endswith("StackedBlocks"):
+            loop = node.get("loop")
+            if isinstance(loop, dict) and not str(loop.get("class_path")).endswith("LoopedBlock"):
                 return None
             loops = node.get("train_loops")
             if isinstance(loops, list) and len(loops) == 2 and all(isinstance(loop, int) for loop in loops):

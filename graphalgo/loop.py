@@ -36,10 +36,14 @@ class LoopedBlock(nn.Module):
         self,
         z: Float[Tensor, "b n n c"],
         mask: Bool[Tensor, "b n"],
-        num_steps: int,
+        num_steps: int | None,
         rows: Int[Tensor, "b r"] | None = None,
     ) -> Iterator[Float[Tensor, "b _ n c"]]:
-        """The pair state after each of ``num_steps`` iterations; the last one's chosen rows only."""
+        """The pair state after each of ``num_steps`` iterations; the last one's chosen rows only.
+
+        Raises:
+            InputError: if ``num_steps`` is None.
+        """
         if num_steps is None:
             raise InputError("a looped block is applied as often as it is told; say how often with num_steps")
         return _states([self.block] * num_steps, z, mask, rows)
@@ -48,7 +52,7 @@ class LoopedBlock(nn.Module):
         self,
         z: Float[Tensor, "b n n c"],
         mask: Bool[Tensor, "b n"],
-        num_steps: int,
+        num_steps: int | None,
         rows: Int[Tensor, "b r"] | None = None,
     ) -> Float[Tensor, "b r n c"]:
         """The pair state after ``num_steps`` iterations; ``z`` itself after 0.

@@ -156,6 +156,8 @@ def test_analyze_of_an_untested_run_writes_nothing(tmp_path):
     [
         ("model:\n  train_loops: [4, 24]\n", (4, 24)),
         ("model:\n  class_path: x\n  init_args: {train_loops: [4, 8]}\n", (4, 8)),
+        ("model:\n  loop: {class_path: graphalgo.StackedBlocks}\n  train_loops: [4, 8]\n", None),
+        ("model:\n  loop: {class_path: graphalgo.LoopedBlock}\n  train_loops: [5, 8]\n", (5, 8)),
         ("model:\n  train_loops: many\n", None),
         ("[1, 2]\n", None),
         ("a: [\n", None),

@@ -288,3 +288,10 @@ def test_an_answer_is_one_vertex_a_graph():
 def test_settings_that_cannot_train_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         module(stacked(), **settings)
+
+
+def test_a_stack_needs_no_number_of_steps_and_a_loop_does(batch):
+    stack = PairModel(stacked(), batch.x.size(-1), [NEXT])
+    assert torch.equal(stack(batch)["next"], stack(batch, 2)["next"])
+    with pytest.raises(InputError, match="say how often with num_steps"):
+        PairModel(looped(), batch.x.size(-1), [NEXT])(batch)
