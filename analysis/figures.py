@@ -154,14 +154,15 @@ def draw_depth_loops(table: pd.DataFrame, ax: Axes, meaning: str) -> None:
     bar.outline.set_visible(False)
 
 
-def draw_lookahead(table: pd.DataFrame, bins: pd.DataFrame, ax: Axes, loops: Sequence[int] = ()) -> None:
+def draw_lookahead(table: pd.DataFrame, bins: pd.DataFrame, ax: Axes, joins: Sequence[int] = ()) -> None:
     """Accuracy against lookahead, a line a set: bins with their Wilson intervals, single lookaheads as dots.
 
     Args:
         table: columns ``set``, ``lookahead``, ``accuracy``: every lookahead of every set.
         bins: of :func:`analysis.lookahead.bin_lookaheads`, with ``set``.
-        ax: where; the x axis is logarithmic, and a lookahead of 0 stands left of 1.
-        loops: numbers of loops L whose reach 2^L is marked where it lies among the lookaheads.
+        ax: where; the x axis is logarithmic, and a lookahead of 0 stands left of 1. Intervals are cut off
+            below the lowest accuracy.
+        joins: numbers L of loops or layers whose reach 2^L is marked where it lies among the lookaheads.
     """
     names = list(dict.fromkeys(bins["set"]))
     for position, name in enumerate(names):
@@ -170,10 +171,12 @@ def draw_lookahead(table: pd.DataFrame, bins: pd.DataFrame, ax: Axes, loops: Seq
         if len(single) > len(own):
             dots = _lookahead_place(single["lookahead"])
             ax.scatter(dots, single["accuracy"], s=9, color=colour, alpha=0.3, linewidth=0, clip_on=False)
-        apart = 1.05 ** (position - (len(names) - 1) / 2)  # else intervals of several sets hide each other
-        _intervals(ax, apart * _lookahead_place(own["at"]), own, colour, f"{marker}-", name)
-    _lookahead_axis(ax, table["lookahead"], loops)
-    _share_axis(ax, "accuracy", min(bins["low"].min(), table["accuracy"].min()))
+        own = own.assign(place=_lookahead_place(own["at"])).sort_values("place")
+        many = len(own) > 2 * len(names)  # then markers of several sets take turns, and hide each other less
+        marked = (position, len(names)) if many else 1
+        _line(ax, own, "accuracy", colour, marker, name, "place", marked)
+    _lookahead_axis(ax, table["lookahead"], joins)
+    _share_axis(ax, "accuracy", min(bins["accuracy"].min(), table["accuracy"].min()))
     if len(names) > 1:
         ax.legend(loc="best")
 
@@ -182,8 +185,8 @@ def _lookahead_place(ahead: pd.Series) -> np.ndarray:
     return np.where(ahead > 0, ahead, 0.5)
 
 
-def _lookahead_axis(ax: Axes, ahead: pd.Series, loops: Sequence[int]) -> None:
-    """Powers of two across, 0 left of them; the reach of loops as labelled lines."""
+def _lookahead_axis(ax: Axes, ahead: pd.Series, joins: Sequence[int]) -> None:
+    """Powers of two across, 0 left of them; the reach of loops or layers as labelled lines."""
     first, last = (0.5 if (ahead == 0).any() else 1), max(int(ahead.max()), 2)
     ticks = [2**power for power in range(int(np.log2(last * 1.15)) + 1)]
     ax.set_xscale("log", base=2)
@@ -191,13 +194,13 @@ def _lookahead_axis(ax: Axes, ahead: pd.Series, loops: Sequence[int]) -> None:
     ax.set_xticks([0.5] * (first < 1) + ticks, ["0"] * (first < 1) + [str(tick) for tick in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("lookahead")
-    within = [loop for loop in sorted(set(loops)) if 1 < 2**loop <= last]
-    for loop in within:
-        ax.axvline(2**loop, color=GREY, zorder=1, **DASHED)
+    within = [number for number in sorted(set(joins)) if 1 < 2**number <= last]
+    for number in within:
+        ax.axvline(2**number, color=GREY, zorder=1, **DASHED)
         note = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "bottom"}
-        ax.annotate(f"2^{loop}", (2**loop, 0.02), xytext=(4, 0), fontsize=8.5, color="#404040", **note)
+        ax.annotate(f"2^{number}", (2**number, 0.02), xytext=(4, 0), fontsize=8.5, color="#404040", **note)
     if within:
-        ax.set_xlabel("lookahead (dashed: 2^L for L loops)")
+        ax.set_xlabel("lookahead (dashed: 2^L for L loops or layers)")
 
 
 def draw_gates(values: pd.DataFrame, hand_set: pd.DataFrame, ax: Axes) -> None:
@@ -331,16 +334,24 @@ def draw_tree_errors(table: pd.DataFrame, ax: Axes, meaning: str) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(_percent))
 
 
-def _line(ax: Axes, table: pd.DataFrame, column: str, colour: str, marker: str, label: str) -> None:
-    """A line over loops with its interval shaded, and at most some 17 markers."""
-    every = len(table) // 17 + 1
-    ax.fill_between(table["loop"], table["low"], table["high"], color=colour, alpha=0.18, linewidth=0)
+def _line(
+    ax: Axes,
+    table: pd.DataFrame,
+    column: str,
+    colour: str,
+    marker: str,
+    label: str,
+    across: str = "loop",
+    every: int | tuple[int, int] | None = None,
+) -> None:
+    """A line with its interval shaded, and at most some 17 markers, or one at ``every`` so many points."""
+    ax.fill_between(table[across], table["low"], table["high"], color=colour, alpha=0.18, linewidth=0)
     ax.plot(
-        table["loop"],
+        table[across],
         table[column],
         color=colour,
         marker=marker,
-        markevery=every,
+        markevery=every or len(table) // 17 + 1,
         label=label,
         clip_on=False,
         zorder=3,

@@ -37,7 +37,7 @@ def accuracy_by_lookahead(rows: pd.DataFrame, output: Output, graphs: Sequence[D
     ahead = lookup([graph.lookahead.numpy() for graph in graphs], rows)
     table = pd.DataFrame({"loop": rows["loop"].to_numpy(), "lookahead": ahead, "questions": 1})
     table = table.assign(right=right.astype(np.int64), accepted=accepted.astype(np.int64))
-    return _with_shares(table.groupby(["loop", "lookahead"])[COUNTS].sum().reset_index())
+    return with_shares(table.groupby(["loop", "lookahead"])[COUNTS].sum().reset_index())
 
 
 def bin_lookaheads(table: pd.DataFrame, keys: Sequence[str] = ()) -> pd.DataFrame:
@@ -62,17 +62,18 @@ def bin_lookaheads(table: pd.DataFrame, keys: Sequence[str] = ()) -> pd.DataFram
     ends = {end: (ahead[last == end].min(), ahead[last == end].max()) for end in set(last.tolist())}
     names = {end: str(low) if low == high else f"{low}-{high}" for end, (low, high) in ends.items()}
     named = sums.assign(lookahead=[names[end] for end in sums["bin"].tolist()])
-    return _with_shares(named[[*keys, "lookahead", "at", *COUNTS]])
+    return with_shares(named[[*keys, "lookahead", "at", *COUNTS]])
+
+
+def with_shares(counts: pd.DataFrame) -> pd.DataFrame:
+    """Adds ``accuracy``, its Wilson interval ``low`` and ``high``, and ``valid`` to a table of counts."""
+    questions = counts["questions"].to_numpy()
+    low, high = wilson(counts["right"].to_numpy(), questions)
+    accuracy, valid = counts["right"] / questions, counts["accepted"] / questions
+    return counts.assign(accuracy=accuracy, low=low, high=high, valid=valid)
 
 
 def _accepted(graph: Data, output: Output) -> np.ndarray:
     """(n,) 1 at accepted vertices; nothing where they are not marked."""
     marks = graph.get(f"{output.name}_ok")
     return np.zeros(graph.num_nodes, dtype=np.int64) if marks is None else marks.numpy()
-
-
-def _with_shares(counts: pd.DataFrame) -> pd.DataFrame:
-    questions = counts["questions"].to_numpy()
-    low, high = wilson(counts["right"].to_numpy(), questions)
-    accuracy, valid = counts["right"] / questions, counts["accepted"] / questions
-    return counts.assign(accuracy=accuracy, low=low, high=high, valid=valid)

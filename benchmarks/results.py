@@ -6,7 +6,8 @@
   <!-- bench:begin -->    in docs/benchmarks.md  the reports that the benchmarks wrote with --out
 
 Each ends at the marker with "end" instead of "begin"; everything between the two is replaced. A part whose
-source is not there is left as it is, and so is a run that has not been tested yet.
+source is not there is left as it is, and so is a run that has not been tested yet. What is shown of runs of
+path search is also kept in benchmarks/measured/search, from where runs whose folders are gone are shown.
 
   python -m benchmarks.results                           from runs/results, search, demo, benchmarks/measured
   python -m benchmarks.results runs/a runs/b             from these runs
@@ -252,10 +253,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     search = args.search or args.root / "runs/search"
     readme, docs = args.root / "README.md", args.root / "docs" / "benchmarks.md"
     try:
+        searched = noted_searches(tested(folders(search)), bench / "search", args.check)
         parts = (
             ("results", readme, results_section, tested(args.runs or folders(args.root / "runs/results"))),
             ("demo", readme, demo_section, tested(folders(demo))),
-            ("search", readme, search_results.section, tested(folders(search))),
+            ("search", readme, search_results.section, searched),
             ("bench", docs, bench_section, sorted(bench.glob("*.json"))),
         )
         changed = [
@@ -263,8 +265,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name, path, section, sources in parts
             if sources and replace_between_markers(path, name, section(sources), args.check)
         ]
-        if not args.check and (found := tested(folders(search))):
-            search_results.draw(found, args.root / "docs" / "figures")
+        if searched and not args.check:
+            search_results.draw(searched, args.root / "docs" / "figures")
     except InputError as error:
         print(f"benchmarks.results: {error}", file=sys.stderr)
         return 2
@@ -274,6 +276,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     for what in changed:
         print(f"{what} {'is out of date' if args.check else 'rebuilt'}")
     return int(args.check and bool(changed))
+
+
+def noted_searches(run_dirs: Sequence[Path], kept: Path, check: bool) -> list[dict[str, Any]]:
+    """Notes of these runs, which are kept unless this is a check, and those of earlier ones."""
+    notes = {run_dir.name: search_results.note(run_dir) for run_dir in run_dirs}
+    for name, noted in notes.items():
+        if not check:
+            with atomic_write(kept / f"{name}.json") as path:
+                path.write_text(json.dumps(noted) + "\n", encoding="utf-8")
+    earlier = [path for path in sorted(kept.glob("*.json")) if path.stem not in notes]
+    together = [*notes.values(), *search_results.read_notes(earlier)]
+    return sorted(together, key=lambda noted: (noted["model"], noted["seed"]))
 
 
 def folders(path: Path) -> list[Path]:

@@ -1,19 +1,29 @@
-"""The part of README.md about path search: tables and figures of trained runs."""
+"""The part of README.md about path search: tables and figures of trained runs.
+
+What is shown of a run is kept in a small JSON file of its own, so that a table can be built again when the
+run folders are gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
 
 from analysis import figures
 from analysis.gates import gate_values, summarise_gates
+from analysis.lookahead import COUNTS, with_shares
 from analysis.rates import with_rates
 from analysis.results import published
 from analysis.search_results import over_lookaheads, over_sets, read_search_runs
 from benchmarks.common import Column, markdown
+from graphalgo.errors import InputError
 from graphalgo.module import PairModule
+from graphalgo.run import read_run
 from search_bench import at_lookahead, hand_set_propagator
 
 RUN_COLUMNS = (
@@ -42,12 +52,65 @@ FAR = ("or_join", "triangle", "summed", "transformer")
 GATES_SIZE, GATES_LOOKAHEAD, GATES_QUESTIONS = 250, 100, 8
 
 
-def section(run_dirs: Sequence[Path]) -> str:
+ABOUT = ("model", "seed", "parameters", "steps", "minutes", "converged")
+SHIPPED = "search_propagator"
+"""The weights whose gates are drawn."""
+
+
+def note(run_dir: Path) -> dict[str, Any]:
+    """What is shown of a tested run: training, counts by set and lookahead, gates if it has a propagator.
+
+    It also tells the code's git revision, the versions of the packages and the config.
+    """
+    runs, answered = read_search_runs([run_dir])
+    about = runs.iloc[0].to_dict()
+    made = read_run(run_dir)
+    noted = {name: None if pd.isna(about[name]) else about[name] for name in ABOUT}
+    noted |= {"git": made.get("git"), "versions": made.get("versions")}
+    config = yaml.safe_load((run_dir / "config.yaml").read_text(encoding="utf-8"))
+    noted["config"] = {name: value for name, value in config.items() if name != "run_dir"}
+    noted["sets"] = [
+        {"set": name, "num_nodes": int(own["num_nodes"].iloc[0])}
+        | {column: own[column].tolist() for column in ("lookahead", *COUNTS)}
+        for name, own in answered.groupby("set", sort=False)
+    ]
+    if about["model"] == "propagator":
+        module = PairModule.from_run(run_dir)
+        gates = summarise_gates(module.model, module.to_pairs, gate_questions())
+        noted["gates"] = gates.to_dict("records")
+    return json.loads(json.dumps(noted, default=lambda number: number.item()))
+
+
+def read_notes(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Notes that were kept as JSON."""
+    notes = []
+    for path in paths:
+        try:
+            noted = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+        if not isinstance(noted, dict) or not {*ABOUT, "sets"} <= noted.keys():
+            raise InputError(f"{path} is no note of a run of path search; remove it, or write it again")
+        notes.append(noted)
+    return notes
+
+
+def tables(notes: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables of :func:`analysis.search_results.read_search_runs`, from notes."""
+    runs = pd.DataFrame([{name: noted[name] for name in ABOUT} for noted in notes])
+    answered = [
+        pd.DataFrame(counts).assign(model=noted["model"], seed=noted["seed"])
+        for noted in notes
+        for counts in noted["sets"]
+    ]
+    return runs, with_shares(pd.concat(answered, ignore_index=True))
+
+
+def section(notes: Sequence[Mapping[str, Any]]) -> str:
     """All tables, each with what to know about it."""
-    runs, answered = read_search_runs(run_dirs)
-    trained = [path for path in run_dirs if path.name.startswith("propagator-seed")]
+    runs, answered = tables(notes)
     parts = [runs_table(runs), RUNS_NOTE, sets_table(answered), SETS_NOTE, *depth_tables(answered)]
-    if trained:
+    if trained := [noted for noted in notes if "gates" in noted]:
         parts += ["**What the propagator learned**", gates_table(trained), GATES_NOTE]
     return "\n\n".join(parts)
 
@@ -141,24 +204,19 @@ def depth_tables(answered: pd.DataFrame) -> list[str]:
     return parts
 
 
-def gates_table(run_dirs: Sequence[Path]) -> str:
+def gates_table(notes: Sequence[Mapping[str, Any]]) -> str:
     """The channels of each trained propagator, then that of the layer set by hand."""
-    graphs = gate_questions()
-    tables = []
-    for run_dir in run_dirs:
-        module = PairModule.from_run(run_dir)
-        table = summarise_gates(module.model, module.to_pairs, graphs)
-        tables.append(table.assign(layer=f"seed {run_dir.name.rpartition('seed')[2]}"))
-    hand_set = hand_set_propagator()
-    tables.append(summarise_gates(hand_set, module.to_pairs, graphs).assign(layer="set by hand"))
-    together = pd.concat(tables)
-    named = [name for name in together.columns if name not in ("layer", "channel")]
+    lines = [{"layer": f"seed {noted['seed']}"} | row for noted in notes for row in noted["gates"]]
+    to_pairs = PairModule.from_pretrained(SHIPPED).to_pairs
+    hand_set = summarise_gates(hand_set_propagator(), to_pairs, gate_questions())
+    lines += hand_set.assign(layer="set by hand").to_dict("records")
+    named = [name for name in hand_set.columns if name != "channel"]
     columns = (
         Column("layer", "layer"),
         Column("channel", "channel", "d"),
         *(Column(n, n, ".2g") for n in named),
     )
-    return markdown(together.to_dict("records"), columns)
+    return markdown(lines, columns)
 
 
 def gate_questions() -> list:
@@ -167,26 +225,25 @@ def gate_questions() -> list:
     return drawn.data_list()
 
 
-def draw(run_dirs: Sequence[Path], folder: Path) -> list[Path]:
+def draw(notes: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Writes the figures; returns their PNGs."""
-    _, answered = read_search_runs(run_dirs)
+    _, answered = tables(notes)
     written = []
-    for name, own, series, title, subtitle, loops, bins in _curves(answered):
+    for name, own, series, title, subtitle, layers, bins in _curves(answered):
         own = own.assign(set=series)
         counts = own.groupby(["set", "lookahead"], sort=False)[["right", "questions"]].sum().reset_index()
         single = with_rates(counts.rename(columns={"questions": "entries"}))
         binned = over_lookaheads(own, ["set"]) if bins else single.assign(at=single["lookahead"])
         written += figures.render(
-            lambda ax, single=single, binned=binned, loops=loops: figures.draw_lookahead(
-                single, binned, ax, loops
+            lambda ax, single=single, binned=binned, layers=layers: figures.draw_lookahead(
+                single, binned, ax, layers
             ),
             folder / name,
             title,
             subtitle,
         )
-    trained = [path for path in run_dirs if path.name.startswith("propagator-seed")]
-    if trained:
-        module, graphs = PairModule.from_run(trained[0]), gate_questions()
+    if any("gates" in noted for noted in notes):
+        module, graphs = PairModule.from_pretrained(SHIPPED), gate_questions()
         values = gate_values(module.model, module.to_pairs, graphs)
         channel = summarise_gates(module.model, module.to_pairs, graphs)["channel"].iloc[0]
         hand_set = gate_values(hand_set_propagator(), module.to_pairs, graphs)
@@ -194,13 +251,13 @@ def draw(run_dirs: Sequence[Path], folder: Path) -> list[Path]:
             lambda ax: figures.draw_gates(values[values["channel"] == channel], hand_set, ax),
             folder / "search_gates",
             "Gates of a trained propagator",
-            f"answer channel, {trained[0].name}, {GATES_QUESTIONS} questions of {GATES_SIZE} vertices",
+            f"answer channel of {SHIPPED}, {GATES_QUESTIONS} questions of {GATES_SIZE} vertices",
         )
     return [path for path in written if path.suffix == ".png"]
 
 
 def _curves(answered: pd.DataFrame):
-    """Of each figure: name, answers, series, title, subtitle, marked loops, whether lookaheads are binned."""
+    """Of each figure: name, answers, series, title, subtitle, marked layers, whether to bin."""
     near = answered["set"].isin(["lookahead-75", "lookahead-100"])  # as lookahead-125, and in its place
     far = answered["set"].str.startswith("lookahead") & ~near
     own = answered[(answered["model"] == "propagator") & far]

@@ -91,5 +91,16 @@ def test_readme_gets_tables_and_figures(root):
     assert results.main(["--root", str(root), "--check"]) == 0
 
 
+def test_tables_outlive_the_run_folders(root, tmp_path):
+    assert results.main(["--root", str(root)]) == 0
+    for name in ("README.md", "benchmarks"):
+        (shutil.copytree if (root / name).is_dir() else shutil.copy)(root / name, tmp_path / name)
+    assert results.main(["--root", str(tmp_path), "--check"]) == 0
+    kept = tmp_path / "benchmarks" / "measured" / "search" / "or_join-seed0.json"
+    assert str(root) not in kept.read_text()
+    kept.write_text("{}")
+    assert results.main(["--root", str(tmp_path), "--check"]) == 2
+
+
 def test_only_all_right_answers_are_a_hundred_percent():
     assert [search_results.percent(share) for share in (1, 0.9999, 0.5)] == ["100.0", "99.9", "50.0"]
