@@ -195,7 +195,7 @@ def find_scores(answers: Answers, table: pd.DataFrame, trained: tuple[int, int] 
         name=f"{answers.set}_loops",
         title="Score by loop iteration",
         subtitle=_describe(answers),
-        text="The official score had the model been stopped after each loop, its 95% bootstrap interval over "
+        text="The score had the model been stopped after each loop, its 95% bootstrap interval over "
         "graphs, and the share of graphs with every entry right. The CSV has every loop.",
         table=table,
         shown=_some_loops(table),
@@ -423,7 +423,7 @@ def _overview(task: str, table: pd.DataFrame, trained: tuple[int, int] | None) -
         name="overview",
         title="Score by loop iteration, all sets",
         subtitle=f"{task}, {len(sets)} test sets",
-        text="The official score of the final answers, its 95% bootstrap interval over graphs, and the share "
+        text="The score of the final answers, its 95% bootstrap interval over graphs, and the share "
         "of graphs with every entry right. The CSV has every loop.",
         table=table,
         shown=table.groupby("set", sort=False).tail(1),

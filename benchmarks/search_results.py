@@ -123,7 +123,8 @@ RUNS_NOTE = (
 SETS_NOTE = (
     "Accuracy in percent, mean ± standard deviation over seeds: the one right next vertex is asked "
     "for. Lowest: at any single lookahead, in any seed. A set `lookahead-n` has questions of at most "
-    "n vertices at each of its lookaheads, `random-n` questions about random graphs. The tutorial's "
+    "n vertices at each of its lookaheads; `random-n` has questions about random graphs as the benchmark "
+    "draws them, of at most n edges and therefore of fewer vertices. The tutorial's "
     "figures are those of *Attention Is Only as Good as Its Witnesses: A Tutorial*, chapters 3 and 5, "
     "for its own models of these kinds, over names and not pair features, with more parameters and "
     "about a million training questions."

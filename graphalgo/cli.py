@@ -7,6 +7,7 @@ functions.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import textwrap
@@ -176,7 +177,11 @@ def find_config(name: str) -> str:
     packaged = CONFIGS / f"{name.removesuffix('.yaml')}.yaml"
     if packaged.is_file():
         return str(packaged)
-    raise InputError(f"there is no config {name!r}: neither a file nor one of {', '.join(config_names())}")
+    close = difflib.get_close_matches(name.removesuffix(".yaml"), config_names(), n=3)
+    hint = f"did you mean {', '.join(close)}?" if close else "`graphalgo configs` lists those"
+    raise InputError(
+        f"there is no config {name!r}: neither a file nor one that comes with the package; {hint}"
+    )
 
 
 def config_names() -> list[str]:

@@ -182,7 +182,7 @@ def print_scores(rows: list[dict[str, Any]]) -> None:
     table = Table(title="Scores in percent; 95% interval over graphs")
     table.add_column("task")
     table.add_column("set")
-    for column in ("n", "graphs", "loops", "official score", "interval", "exact graphs"):
+    for column in ("n", "graphs", "loops", "score", "interval", "exact graphs"):
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(

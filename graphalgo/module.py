@@ -153,7 +153,7 @@ class PairModule(pl.LightningModule):
         outputs = [Output(*output) for output in identity.pop("outputs")]
         try:
             parsed = parser.parse_object({"model": {**(settings.get("model") or {}), "task": task}})
-            chosen = parser.instantiate_classes(parsed).model
+            chosen = parser.instantiate(parsed).model
         except (ArgumentError, TypeError) as error:
             raise InputError(f"the config {config} describes no model: {error}") from error
         module = cls(to_pairs=ToPairBatch(outputs=outputs, **identity), **vars(chosen))

@@ -13,6 +13,8 @@ _REFUSED = re.compile(r"Option '([^']+)' is not accepted")
 _CLASS = re.compile(r"Problem with given class_path '([^']+)'")
 _KEY = re.compile(r'Parser key "([^"]+)"')
 _TYPE = re.compile(r"Expected an? <class '([^']+)'>")
+_NO_SETTINGS = re.compile(r"Not a valid subclass of (\w+)\. Got value: (.*)")
+_SHOWN = {"Sequence": "a list", "tuple": "a list", "list": "a list", "dict": "settings {name: value}"}
 _REASON = re.compile(r"No module named .*|Import path .*|Expected a (?!path)\w.*")
 
 
@@ -35,8 +37,11 @@ def shortened(message: str, options: Iterable[str]) -> str:
         name = refused[1]
         class_path = _CLASS.findall(message[: refused.start()])[-1]
         return f"{key}: {class_path} has no setting {name}{_meant(name, _settings(class_path))}"
+    if nested := _NO_SETTINGS.search(message):
+        return f"{key}: expected settings {{name: value, ...}} of a {nested[1]}, got {nested[2]}"
     given = re.search(r"(?:Given value|Got value): (.*)", message)
     types = [name.rpartition(".")[2] for name in _TYPE.findall(message) if name != "NoneType"]
+    types = [_SHOWN.get(name, name) for name in types]
     if key and types and given:
         return f"{key}: expected {' or '.join(dict.fromkeys(types))}, got {given[1]}"
     reason = next((line[0] for line in _REASON.finditer(message)), None)

@@ -94,7 +94,7 @@ BAD_SETTINGS = {
     "no number": (["--model.learning_rate", "fast"], "model.learning_rate: expected float, got fast\n"),
     "no seed": (["--seed_everything", "1.5"], "seed_everything: expected bool or int, got 1.5\n"),
     "unseeded": (["--seed_everything", "null"], "seed_everything: expected bool or int, got None\n"),
-    "no list": (["--data.tests", "3"], "data.tests: expected Sequence, got 3\n"),
+    "no list": (["--data.tests", "3"], "data.tests: expected a list, got 3\n"),
     "too few": (["--model.train_loops", "[4]"], "model.train_loops: Expected a tuple with 2 elements. Got"),
     "no class": (["--model.loop", "Foo"], "model.loop: Expected a dot import path string: Foo\n"),
     "no module": (["--data", "nope.Mine"], "data: No module named 'nope'\n"),
@@ -133,7 +133,9 @@ def test_missing_gpu_is_told_with_the_way_around_it(refused, tmp_path):
 def test_command_that_lacks_something_says_what(refused, tmp_path):
     assert "required: fit.run_dir" in refused("fit", "--config", tiny.CONFIG)
     assert "required: fit.model.loop, fit.data" in refused("fit", "--run_dir", tmp_path)
-    assert "there is no config 'nope': neither a file nor one of clrs/" in refused("fit", "--config", "nope")
+    told = refused("fit", "--config", "search/propagatr")
+    assert "there is no config 'search/propagatr'" in told and "did you mean search/propagator" in told
+    assert "`graphalgo configs` lists those" in refused("fit", "--config", "qqq")
     assert "test needs a run folder: graphalgo test --run_dir RUN" in refused("test")
     assert "is not a run folder: it has no config.yaml" in refused("predict", "--run_dir", tmp_path)
     assert "there is no folder" in refused("analyze", tmp_path / "missing")
@@ -435,7 +437,7 @@ def test_command_line_is_silent_where_nothing_is_wrong(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "Epoch 0" in done.stdout and "official score" in done.stdout
+    assert "Epoch 0" in done.stdout and "exact graphs" in done.stdout
     assert "error" not in done.stdout.lower() and "warning" not in done.stdout.lower()
 
 

@@ -68,5 +68,5 @@ def test_folder_under_proc_is_refused(tmp_path, capsys):
 
 
 def test_unknown_config_is_refused_with_those_there_are():
-    with pytest.raises(InputError, match="there is no config 'clrs/bsf': neither a file nor one of clrs/"):
+    with pytest.raises(InputError, match="there is no config 'clrs/bsf'.*did you mean clrs/bfs"):
         find_config("clrs/bsf")
