@@ -45,7 +45,8 @@ def published() -> dict[str, Any]:
         ``hints``: whether it was trained with intermediate states, ``source``, and ``spread``: what its ±
         is), ``figures`` (each with ``task``, ``model`` and ``figure``, the text of its source in percent),
         ``trivial`` (each with ``task``, ``predictor`` and its ``score`` in percent), ``search`` (figures of
-        path search, each with ``model``, ``set`` and ``figure``, all from the tutorial).
+        path search, each with ``model``, ``set`` and ``figure``, all from the tutorial), ``claims`` (by name
+        of a claim what is ``reported``, and its ``source``).
     """
     return json.loads(resources.files("analysis").joinpath("published.json").read_text(encoding="utf-8"))
 

@@ -34,6 +34,7 @@ Train a looped pair-state block on a graph-algorithm task, test it on larger gra
   graphalgo search roads.txt --from a --to b  the next vertex and the way, in a graph of your own
   graphalgo test --pretrained NAME            score weights that come with the package; also validate, predict
   graphalgo pretrained                        which those are
+  graphalgo claims                            what the theory says and needs no training, checked
   graphalgo demo --run_dir runs/demo          the whole way on two tasks, in a few minutes
   graphalgo configs                           the configs that come with the package
 
@@ -55,6 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         "configs": _configs,
         "pretrained": _pretrained,
         "search": _search,
+        "claims": _claims,
     }
     if argv[0] not in commands and argv[0] not in LIGHTNING_COMMANDS:
         print(f"graphalgo: unknown command {argv[0]!r}\n\n{USAGE}", end="", file=sys.stderr)
@@ -221,6 +223,12 @@ def _search(args: list[str]) -> None:
     from graphalgo.search import search
 
     search(args)
+
+
+def _claims(args: list[str]) -> None:
+    from analysis.claims.command import claims
+
+    claims(args)
 
 
 def _analyze(args: list[str]) -> None:
