@@ -172,7 +172,7 @@ def draw_lookahead(table: pd.DataFrame, bins: pd.DataFrame, ax: Axes, joins: Seq
             dots = _lookahead_place(single["lookahead"])
             ax.scatter(dots, single["accuracy"], s=9, color=colour, alpha=0.3, linewidth=0, clip_on=False)
         own = own.assign(place=_lookahead_place(own["at"])).sort_values("place")
-        many = len(own) > 2 * len(names)  # then markers of several sets take turns, and hide each other less
+        many = len(own) > 16  # then markers of several sets take turns, and hide each other less
         marked = (position, len(names)) if many else 1
         _line(ax, own, "accuracy", colour, marker, name, "place", marked)
     _lookahead_axis(ax, table["lookahead"], joins)
@@ -345,7 +345,7 @@ def _line(
     every: int | tuple[int, int] | None = None,
 ) -> None:
     """A line with its interval shaded, and at most some 17 markers, or one at ``every`` so many points."""
-    ax.fill_between(table[across], table["low"], table["high"], color=colour, alpha=0.18, linewidth=0)
+    ax.fill_between(table[across], table["low"], table["high"], color=colour, alpha=0.12, linewidth=0)
     ax.plot(
         table[across],
         table[column],

@@ -268,7 +268,7 @@ def _curves(answered: pd.DataFrame):
             own,
             "at most " + own["set"].str.split("-").str[1] + " vertices",
             "One propagator layer, trained on at most 49 vertices",
-            f"{own['seed'].nunique()} seeds together",
+            f"{own['seed'].nunique()} seeds together; shaded: 95% intervals",
             (),
             True,
         )
@@ -280,9 +280,9 @@ def _curves(answered: pd.DataFrame):
                 own,
                 own["model"].str.replace("_", " "),
                 f"Trained on at most 49 vertices, tested on {size}",
-                "looped blocks, and the control Transformer; all seeds together",
+                "looped blocks, and the control Transformer; all seeds together; shaded: 95% intervals",
                 (),
-                False,
+                True,
             )
     for front, name in FRONTS.items():
         models = {DEPTH.format(depth=depth, front=front): f"{depth} layers" for depth in DEPTHS}
@@ -293,7 +293,7 @@ def _curves(answered: pd.DataFrame):
                 own,
                 own["model"].map(models),
                 f"How far L summed layers see, {name}",
-                "at most 49 vertices; all seeds together",
+                "at most 49 vertices; all seeds together; shaded: 95% intervals",
                 DEPTHS,
                 False,
             )
