@@ -210,12 +210,27 @@ def check_one_setting(rows: Sequence[dict[str, Any]]) -> None:
             raise InputError(
                 f"{twin} and {rows[at]['run']} are runs of one setting and seed; give one of them"
             )
-    ours = dict(_settings(read_config(first)))
+    ours = read_config(first)
     for other in others:
-        theirs = dict(_settings(read_config(other)))
-        for key, value in ours.items():
-            if key in theirs and theirs[key] != value and key[-1] not in INCIDENTAL:
-                raise InputError(
-                    f"{first} and {other} differ in more than their seed: {'.'.join(map(str, key))} is "
-                    f"{value!r} in one, {theirs[key]!r} in the other; give only runs of one setting"
-                )
+        check_same_settings(first, ours, other, read_config(other))
+
+
+def check_same_settings(first: str | Path, ours: Any, other: str | Path, theirs: Any) -> None:
+    """Refuses two configs that differ in more than what is incidental to a run.
+
+    Args:
+        first: what the one is called.
+        ours: the one.
+        other: what the other is called.
+        theirs: the other.
+
+    Raises:
+        InputError: if they differ. A setting that only one of the two has counts as equal.
+    """
+    known = dict(_settings(theirs))
+    for key, value in _settings(ours):
+        if key in known and known[key] != value and key[-1] not in INCIDENTAL:
+            raise InputError(
+                f"{first} and {other} differ in more than their seed: {'.'.join(map(str, key))} is "
+                f"{value!r} in one, {known[key]!r} in the other; give only runs of one setting"
+            )

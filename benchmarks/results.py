@@ -281,13 +281,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def noted_searches(run_dirs: Sequence[Path], kept: Path, check: bool) -> list[dict[str, Any]]:
     """Notes of these runs, which are kept unless this is a check, and those of earlier ones."""
     notes = {run_dir.name: search_results.note(run_dir) for run_dir in run_dirs}
+    earlier = [path for path in sorted(kept.glob("*.json")) if path.stem not in notes]
+    together = notes | search_results.read_notes(earlier)
+    search_results.check_seeds(together)
     for name, noted in notes.items():
         if not check:
             with atomic_write(kept / f"{name}.json") as path:
                 path.write_text(json.dumps(noted) + "\n", encoding="utf-8")
-    earlier = [path for path in sorted(kept.glob("*.json")) if path.stem not in notes]
-    together = [*notes.values(), *search_results.read_notes(earlier)]
-    return sorted(together, key=lambda noted: (noted["model"], noted["seed"]))
+    return sorted(together.values(), key=lambda noted: (noted["model"], noted["seed"]))
 
 
 def folders(path: Path) -> list[Path]:

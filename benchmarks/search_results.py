@@ -18,7 +18,7 @@ from analysis import figures
 from analysis.gates import gate_values, summarise_gates
 from analysis.lookahead import COUNTS, with_shares
 from analysis.rates import with_rates
-from analysis.results import published
+from analysis.results import check_same_settings, published
 from analysis.search_results import over_lookaheads, over_sets, read_search_runs
 from benchmarks.common import Column, markdown
 from graphalgo.errors import InputError
@@ -81,18 +81,75 @@ def note(run_dir: Path) -> dict[str, Any]:
     return json.loads(json.dumps(noted, default=lambda number: number.item()))
 
 
-def read_notes(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Notes that were kept as JSON."""
-    notes = []
+def read_notes(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Notes that were kept as JSON, by the name of the run.
+
+    Raises:
+        InputError: one cannot be read, or says what cannot be.
+    """
+    notes = {}
     for path in paths:
         try:
             noted = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
-        if not isinstance(noted, dict) or not {*ABOUT, "sets"} <= noted.keys():
-            raise InputError(f"{path} is no note of a run of path search; remove it, or write it again")
-        notes.append(noted)
+        if (fault := _fault(noted)) is not None:
+            raise InputError(
+                f"{path} is no note of a run of path search ({fault}); remove it, or write it again"
+            )
+        notes[path.stem] = noted
     return notes
+
+
+def _fault(noted: Any) -> str | None:
+    """What is wrong with a note; None if nothing is."""
+    if not isinstance(noted, dict) or not {*ABOUT, "config", "sets"} <= noted.keys():
+        return f"expected {', '.join(ABOUT)}, config and sets"
+    whole = (noted["seed"], noted["parameters"], noted["steps"])
+    if not isinstance(noted["model"], str) or not all(_is_whole(number) for number in whole):
+        return "model must be text; seed, parameters and steps whole numbers"
+    if not (noted["minutes"] is None or isinstance(noted["minutes"], float | int)):
+        return "minutes must be a number or null"
+    if not (noted["converged"] is None or isinstance(noted["converged"], float | int)):
+        return "converged must be a number or null"
+    if not isinstance(noted["config"], dict) or not isinstance(noted["sets"], list) or not noted["sets"]:
+        return "config must be settings, sets a list that is not empty"
+    for counts in noted["sets"]:
+        columns = (
+            [counts.get(name) for name in ("lookahead", *COUNTS)] if isinstance(counts, dict) else [None]
+        )
+        if not all(isinstance(column, list) for column in columns) or len({*map(len, columns)}) != 1:
+            return f"each set needs lookahead, {', '.join(COUNTS)}, equally many of each"
+        if not isinstance(counts.get("set"), str) or not _is_whole(counts.get("num_nodes")) or not columns[0]:
+            return "each set needs a name, num_nodes and a lookahead"
+        for ahead, questions, right, accepted in zip(*columns, strict=True):
+            numbers = (ahead, questions, right, accepted)
+            if not all(map(_is_whole, numbers)) or not right <= accepted <= questions or questions == 0:
+                return f"in {counts['set']}, expected 0 <= right <= accepted <= questions, got {numbers}"
+    return None
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def check_seeds(notes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses to average runs of one model that are no seeds of one setting.
+
+    Args:
+        notes: by the name of the run.
+
+    Raises:
+        InputError: two runs of a model have one seed, or differ in more than that.
+    """
+    first: dict[str, str] = {}
+    seen: dict[tuple[str, int], str] = {}
+    for name, noted in notes.items():
+        twin = seen.setdefault((noted["model"], noted["seed"]), name)
+        if twin != name:
+            raise InputError(f"{twin} and {name} are runs of one setting and seed; keep one of them")
+        leader = first.setdefault(noted["model"], name)
+        check_same_settings(leader, notes[leader]["config"], name, noted["config"])
 
 
 def tables(notes: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -268,7 +268,8 @@ class ToPairBatch(BaseTransform):
             {
                 output.name: _accepted(graphs, output, sizes, mask)
                 for output in present
-                if output.location == "graph" and all(f"{output.name}_ok" in graph for graph in graphs)
+                if output.location == "graph"
+                and _in_all(graphs, f"{output.name}_ok", "the marks of right answers")
             },
             None if self.row_attr is None else _row(on_nodes(self.row_attr), self.row_attr),
             torch.cat([on_nodes(name).float() for name in self.vertex_attrs], dim=-1)
@@ -277,23 +278,24 @@ class ToPairBatch(BaseTransform):
         )
 
     def _present(self, graphs: list[Data]) -> list[Output]:
-        present = []
-        for output in self.outputs:
-            count = sum(output.name in graph for graph in graphs)
-            if 0 < count < len(graphs):
-                raise InputError(
-                    f"the target {output.name!r} is missing from {len(graphs) - count} of {len(graphs)} "
-                    "graphs; give it to all of them or to none"
-                )
-            if count:
-                present.append(output)
-        return present
+        return [output for output in self.outputs if _in_all(graphs, output.name, "the target")]
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(node_attrs={list(self.node_attrs)}, edge_attrs={list(self.edge_attrs)}, "
             f"order_attrs={list(self.order_attrs)}, outputs={[output.name for output in self.outputs]})"
         )
+
+
+def _in_all(graphs: Sequence[Data], name: str, what: str) -> bool:
+    """Whether the graphs have an attribute, which all of them or none must have."""
+    count = sum(name in graph for graph in graphs)
+    if 0 < count < len(graphs):
+        raise InputError(
+            f"{what} {name!r}: missing from {len(graphs) - count} of {len(graphs)} graphs; give it to all "
+            "of them or to none"
+        )
+    return count > 0
 
 
 def _as_list(data: Data | Batch | Sequence[Data]) -> list[Data]:

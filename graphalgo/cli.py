@@ -146,16 +146,17 @@ def resolve_arguments(command: str, args: list[str]) -> list[str]:
 
 
 def _afresh(args: list[str]) -> list[str]:
-    """Puts ``--name null`` before every ``--name [{...}]``.
+    """Puts ``--data.tests null`` before every ``--data.tests [{...}]``, and so for ``--trainer.callbacks``.
 
     Without it, jsonargparse fills in what the list's entries leave out from the entries of the config's list.
+    Lists of parts further within a model may not be null, and are new ones anyway.
     """
     out: list[str] = []
     for at, arg in enumerate(args):
         name, equals, value = arg.partition("=")
         value = value if equals else args[at + 1] if at + 1 < len(args) else ""
         if name.startswith("--") and value.lstrip().startswith("["):
-            out += [name, "null"] if "{" in value else []
+            out += [name, "null"] if "{" in value and name.count(".") == 1 else []
         out.append(arg)
     return out
 

@@ -126,7 +126,9 @@ class GraphalgoCLI(LightningCLI):
             raise reason from error
         except ValueError as error:  # jsonargparse wraps what a class refuses
             if (reason := _input_error(error)) is None:
-                raise
+                if "Does not validate against" not in str(error):
+                    raise
+                reason = InputError(f"{shortened(str(error), ())}\nsee `graphalgo {command} --help`")
             raise reason from error
         except MisconfigurationException as error:
             hint = "; --trainer.accelerator cpu needs no GPU" if "gpu" in str(error).lower() else ""
@@ -166,7 +168,8 @@ class GraphalgoCLI(LightningCLI):
             type=str | None,
             default=None,
             help="validate, test, predict: weights that come with the package instead of those of a run; see "
-            "`graphalgo pretrained`. The run folder, runs/pretrained/NAME by default, gets the results.",
+            "`graphalgo pretrained`. The run folder, runs/pretrained/NAME by default, gets the results. A "
+            "folder of such weights will do too, of people you trust: its config names the code that runs.",
         )
         parser.add_argument(
             "--checkpoint_every", type=int, default=1000, help="fit: training steps between two checkpoints."
@@ -179,6 +182,8 @@ class GraphalgoCLI(LightningCLI):
     def parse_arguments(self, parser: Any, args: Any) -> None:
         """Parses the command line with its configs found; ``sys.argv`` stays as it was given."""
         given = sys.argv
+        if any(arg.partition("=")[0] in ("--data.seed", "--data.init_args.seed") for arg in given):
+            raise InputError("the data's seed is that of the run: --seed_everything")
         sys.argv = [*given[:2], *resolve_arguments(given[1], given[2:])]
         try:
             super().parse_arguments(parser, args)
@@ -271,6 +276,15 @@ class GraphalgoCLI(LightningCLI):
                 stack.enter_context(claimed_run_folder(run_dir))
                 prepare_run_folder(run_dir, resume)  # once more: it may have got a run since
             ckpt_path = None
+            if (
+                resume
+                and not self.last_checkpoint.exists()
+                and any(self.last_checkpoint.parent.glob("*.ckpt"))
+            ):
+                raise InputError(
+                    f"{run_dir} has lost its last checkpoint, {self.last_checkpoint.name}, and would start "
+                    "anew; to go on from another one, copy it there"
+                )
             if resume and self.last_checkpoint.exists():
                 model.check_checkpoint(load_checkpoint(self.last_checkpoint))
                 ckpt_path = str(self.last_checkpoint)

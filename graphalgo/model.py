@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from graphalgo.batch import Output, PairBatch
 from graphalgo.blocks import rms_norm
+from graphalgo.errors import InputError
 from graphalgo.mixers.legs import pair_mask, take_rows
 from graphalgo.readouts import readout_for
 
@@ -39,6 +40,9 @@ class PairModel(nn.Module):
         outputs: what to read out.
         front: makes the first pair state (b, n, n, ``loop.width``) of a batch; ``Θ x + bias`` by default.
 
+    Raises:
+        InputError: if the front is of another width than the loop.
+
     Example:
         >>> block = PairBlock(32, [OrJoin(32, 16), PowerMean(32, 16)])
         >>> model = PairModel(LoopedBlock(block), num_features=batch.x.size(-1), outputs=task.outputs)
@@ -53,6 +57,8 @@ class PairModel(nn.Module):
         front: Front | None = None,
     ):
         super().__init__()
+        if front is not None and getattr(front, "width", loop.width) != loop.width:
+            raise InputError(f"the front makes {front.width} channels, the loop takes {loop.width}")
         self.outputs = tuple(outputs)
         if front is None:
             self.encode = nn.Linear(num_features, loop.width)

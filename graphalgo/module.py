@@ -91,6 +91,12 @@ class PairModule(pl.LightningModule):
                 raise InputError(f"{name} must not be negative, got {value}")
         if not learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {learning_rate}")
+        if bool(to_pairs.vertex_attrs) != (front is not None):
+            raise InputError(
+                "data that describe vertices (vertex_attrs, as with names: true) go with a model.front that "
+                f"reads them: the data have {', '.join(to_pairs.vertex_attrs) or 'none'}, the model has "
+                f"{'no front' if front is None else type(front).__name__}"
+            )
         self.model = PairModel(loop, to_pairs.num_features, to_pairs.outputs, front)
         self.to_pairs = to_pairs
         self.outputs = to_pairs.outputs

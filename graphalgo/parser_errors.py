@@ -15,7 +15,13 @@ _KEY = re.compile(r'Parser key "([^"]+)"')
 _TYPE = re.compile(r"Expected an? <class '([^']+)'>")
 _NO_SETTINGS = re.compile(r"Not a valid subclass of (\w+)\. Got value: (.*)")
 _SHOWN = {"Sequence": "a list", "tuple": "a list", "list": "a list", "dict": "settings {name: value}"}
-_REASON = re.compile(r"No module named .*|Import path .*|Expected a (?!path)\w.*")
+_OF_ONE_TYPE = re.compile(
+    r"^\s*- (?!Import path|Expected an? <class|Problem with|Not a valid)(\S.*)$", re.MULTILINE
+)
+_REASON = re.compile(
+    r"No module named .*|[Mm]odule '\S+' has no attribute .*|Import path (?!\S+ does not correspond).*|"
+    r"Expected a (?!path)\w.*"
+)
 
 
 def shortened(message: str, options: Iterable[str]) -> str:
@@ -45,7 +51,11 @@ def shortened(message: str, options: Iterable[str]) -> str:
     if key and types and given:
         return f"{key}: expected {' or '.join(dict.fromkeys(types))}, got {given[1]}"
     reason = next((line[0] for line in _REASON.finditer(message)), None)
-    return f"{key}: {reason}" if key and reason else " ".join(message.split())
+    if key and reason:
+        return f"{key}: {reason}"
+    refused_by_class = _OF_ONE_TYPE.search(message)
+    where = f"{key}: " if key else ""
+    return f"{where}{refused_by_class[1]}" if refused_by_class else " ".join(message.split())
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

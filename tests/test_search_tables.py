@@ -1,5 +1,7 @@
 """Tables and figures of path search, from a tiny run under the names of several."""
 
+import copy
+import json
 import shutil
 
 import pandas as pd
@@ -91,15 +93,44 @@ def test_readme_gets_tables_and_figures(root):
     assert results.main(["--root", str(root), "--check"]) == 0
 
 
-def test_tables_outlive_the_run_folders(root, tmp_path):
+def test_tables_outlive_the_run_folders(root, tmp_path, capsys):
     assert results.main(["--root", str(root)]) == 0
     for name in ("README.md", "benchmarks"):
         (shutil.copytree if (root / name).is_dir() else shutil.copy)(root / name, tmp_path / name)
     assert results.main(["--root", str(tmp_path), "--check"]) == 0
     kept = tmp_path / "benchmarks" / "measured" / "search" / "or_join-seed0.json"
     assert str(root) not in kept.read_text()
-    kept.write_text("{}")
+    whole = json.loads(kept.read_text())
+    for damaged in BAD_NOTES:
+        kept.write_text(json.dumps(damaged(copy.deepcopy(whole))))
+        assert results.main(["--root", str(tmp_path), "--check"]) == 2
+        assert "is no note of a run of path search" in capsys.readouterr().err
+
+
+BAD_NOTES = [
+    lambda note: {},
+    lambda note: [],
+    lambda note: note | {"steps": None},
+    lambda note: note | {"sets": []},
+    lambda note: note | {"sets": [note["sets"][0] | {"right": [99] * 4}]},
+    lambda note: note | {"sets": [note["sets"][0] | {"questions": [0] * 4}]},
+    lambda note: note | {"sets": [note["sets"][0] | {"accepted": [1]}]},
+]
+
+
+def test_unlike_runs_are_not_averaged(root, tmp_path, capsys):
+    assert results.main(["--root", str(root)]) == 0
+    for name in ("README.md", "benchmarks"):
+        (shutil.copytree if (root / name).is_dir() else shutil.copy)(root / name, tmp_path / name)
+    kept = tmp_path / "benchmarks" / "measured" / "search"
+    note = json.loads((kept / "or_join-seed0.json").read_text())
+    (kept / "other.json").write_text(json.dumps(note))
     assert results.main(["--root", str(tmp_path), "--check"]) == 2
+    assert "runs of one setting and seed" in capsys.readouterr().err
+    note["config"]["model"]["learning_rate"] = 1.0
+    (kept / "other.json").write_text(json.dumps(note | {"seed": 1}))
+    assert results.main(["--root", str(tmp_path), "--check"]) == 2
+    assert "differ in more than their seed: model.learning_rate" in capsys.readouterr().err
 
 
 def test_only_all_right_answers_are_a_hundred_percent():

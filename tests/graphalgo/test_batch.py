@@ -424,7 +424,7 @@ def test_refuses_targets_that_are_not_whole(value):
 
 def test_refuses_targets_of_some_graphs_only(graphs):
     del graphs[3].Pi
-    refused(graphs, "'Pi' is missing from 1 of 4 graphs", outputs=OUTPUTS)
+    refused(graphs, "'Pi': missing from 1 of 4 graphs", outputs=OUTPUTS)
 
 
 def test_refuses_two_marked_vertices():

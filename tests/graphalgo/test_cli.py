@@ -98,6 +98,19 @@ BAD_SETTINGS = {
     "too few": (["--model.train_loops", "[4]"], "model.train_loops: Expected a tuple with 2 elements. Got"),
     "no class": (["--model.loop", "Foo"], "model.loop: Expected a dot import path string: Foo\n"),
     "no module": (["--data", "nope.Mine"], "data: No module named 'nope'\n"),
+    "misspelt part": (
+        ["--model.loop.init_args.block.init_args.mixers", "[{class_path: graphalgo.Propagatr}]"],
+        "model.loop.block.mixers: module 'graphalgo' has no attribute 'Propagatr'\n",
+    ),
+    "refused by a part": (
+        [
+            "--model.loop",
+            "{class_path: graphalgo.VertexTransformer, init_args: "
+            "{width: 8, num_layers: 1, num_heads: 3, dim: 8}}",
+        ],
+        "graphalgo: dim (8) must be a multiple of num_heads (3)\n",
+    ),
+    "seed of the data": (["--data.seed", "7"], "the data's seed is that of the run: --seed_everything"),
     "no loops": (["--model.test_loops", "0"], "test_loops must be at least 1, got 0"),
     "no steps": (["--trainer.max_steps", "0"], "max_steps must be at least 1, or -1 for no end, got 0"),
     "endless steps": (["--trainer.max_steps", "-5"], "`max_steps` must be a non-negative integer or -1"),
@@ -149,6 +162,14 @@ def test_run_folder_that_cannot_be_used_is_refused(run, refused, tmp_path):
     error = refused(*tiny.fit_arguments(tmp_path / "file" / "run"))
     assert "cannot write" in error and "choose a folder that you may write to" in error
     assert everything_in(run) == before
+
+
+def test_resuming_without_the_last_checkpoint_is_refused(run, refused, tmp_path):
+    copied = shutil.copytree(run, tmp_path / "run")
+    (copied / "checkpoints" / "last.ckpt").unlink()
+    before = everything_in(copied)
+    assert "has lost its last checkpoint" in refused("fit", "--run_dir", copied, "--resume", "true")
+    assert everything_in(copied) == before
 
 
 def test_resuming_with_other_settings_is_refused(run, refused):

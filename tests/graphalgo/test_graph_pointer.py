@@ -69,6 +69,17 @@ def test_right_answers_may_be_left_out():
     assert to_pairs()(unlabelled).targets == {}
 
 
+def test_right_answers_are_given_by_all_graphs_or_none():
+    with pytest.raises(InputError, match="the marks of right answers 'next_ok': missing from 1 of 2 graphs"):
+        to_pairs()([graph(), graph(ok=None)])
+
+
+def test_vertex_attributes_need_a_front_that_reads_them():
+    block = PairBlock(8, [OrJoin(8, 4)])
+    with pytest.raises(InputError, match="the data have name, the model has no front"):
+        PairModule(LoopedBlock(block), to_pairs(vertex_attrs=["name"]), "names")
+
+
 def test_vertex_attributes_are_not_spread_over_pairs():
     graphs = [graph(), graph(6, here=5, next_=0, ok=[0])]
     for data in graphs:
