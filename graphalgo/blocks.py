@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphalgo.errors import InputError
+from graphalgo.errors import InputError, check_at_least
 from graphalgo.mixers.legs import pair_mask, take_rows
 
 
@@ -51,6 +51,7 @@ class PairBlock(nn.Module):
             named = ", ".join(f"{type(mixer).__name__} of width {mixer.width}" for mixer in others)
             raise InputError(f"the mixers of a block must have its width, {width}; got {named}")
         hidden = 2 * width if hidden is None else hidden
+        check_at_least(1, width=width, hidden=hidden)
         self.width = width
         self.mixers = nn.ModuleList(mixers)
         self.gate = nn.Linear(width, width)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from graphalgo.errors import InputError
+from graphalgo.errors import InputError, check_at_least
 from graphalgo.mixers.legs import take_rows
 
 
@@ -42,10 +42,11 @@ class LoopedBlock(nn.Module):
         """The pair state after each of ``num_steps`` iterations; the last one's chosen rows only.
 
         Raises:
-            InputError: if ``num_steps`` is None.
+            InputError: if ``num_steps`` is None or negative.
         """
         if num_steps is None:
             raise InputError("a looped block is applied as often as it is told; say how often with num_steps")
+        check_at_least(0, num_steps=num_steps)
         return _states([self.block] * num_steps, z, mask, rows)
 
     def forward(
@@ -94,6 +95,8 @@ class StackedBlocks(nn.Module):
         rows: Int[Tensor, "b r"] | None = None,
     ) -> Iterator[Float[Tensor, "b _ n c"]]:
         """The pair state after each block, at most the first ``num_steps``; see :class:`LoopedBlock`."""
+        if num_steps is not None:
+            check_at_least(0, num_steps=num_steps)
         return _states(list(self.blocks[:num_steps]), z, mask, rows)
 
     def forward(

@@ -53,14 +53,32 @@ def mentions(data: Data) -> Float[Tensor, "n v"]:
 
     Cost: O((n + e) d).
     """
-    missing = [name for name in ("id", "path", "start", "goal", "current") if name not in data]
+    missing = [name for name in ("edge_index", "id", "path", "start", "goal", "current") if name not in data]
     if missing:
         raise InputError(f"the graph lacks {', '.join(missing)}; it is not a question")
+    _check_question(data)
     codes = torch.from_numpy(slot_codes(data)).float()
     tails, heads = (torch.zeros(data.num_nodes, CODE).index_add_(0, ends, codes) for ends in data.edge_index)
     on_path = torch.zeros(data.num_nodes).index_add_(0, data.path, torch.ones(len(data.path)))
     roles = torch.stack([data.start, data.goal, data.current, on_path], dim=-1)
     return torch.cat([tails, heads, roles], dim=-1)
+
+
+def _check_question(data: Data) -> None:
+    n, edges = data.num_nodes, data.edge_index
+    if not isinstance(edges, Tensor) or edges.dtype != torch.int64 or edges.dim() != 2 or edges.size(0) != 2:
+        raise InputError("a question has an edge_index of shape [2, E] and dtype int64")
+    for name, per_vertex in {"id": True, "start": True, "goal": True, "current": True, "path": False}.items():
+        value = data[name]
+        if not isinstance(value, Tensor) or value.dim() != 1 or (per_vertex and len(value) != n):
+            raise InputError(f"a question of {n} vertices has a tensor {name!r} of one number a vertex")
+        if name in ("id", "path") and (value.is_floating_point() or value.is_complex()):
+            raise InputError(f"{name!r} of a question has whole numbers, got {value.dtype}")
+    for name, vertices in (("edge_index", edges), ("path", data.path)):
+        if vertices.numel() and not 0 <= int(vertices.min()) <= int(vertices.max()) < n:
+            raise InputError(f"{name!r} of a question names vertices outside 0..{n - 1}")
+    if data.id.numel() and int(data.id.min()) < 0:
+        raise InputError("ids of a question must not be negative")
 
 
 class ToNames(ToPairBatch):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,11 +95,12 @@ def read_questions(path: str | os.PathLike) -> Questions:
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read questions from {path}: {error}") from error
     missing = {"tokens", "label"} - arrays.keys()
     if missing:
         raise InputError(f"{path} lacks {', '.join(sorted(missing))}; is it a file of questions?")
+    _check_arrays(path, arrays)
     tokens = arrays["tokens"].astype(np.uint16)
     questions = [read_tokens(row) for row in tokens]
     if "next_ok" in arrays:
@@ -110,5 +112,36 @@ def read_questions(path: str | os.PathLike) -> Questions:
                 for question in questions
             ]
         )
+    label = arrays["label"].astype(np.int64)
+    wrong = [at for at, own in enumerate(label) if not (0 < own < next_ok.shape[1] and next_ok[at, own])]
+    if wrong:
+        raise InputError(
+            f"{path}: the label of question {wrong[0]}, {label[wrong[0]]}, is none of its right next vertices"
+        )
     lookahead = arrays.get("lookahead", np.full(len(tokens), UNKNOWN))
-    return Questions(tokens, arrays["label"].astype(np.int64), next_ok, lookahead.astype(np.int64))
+    return Questions(tokens, label, next_ok, lookahead.astype(np.int64))
+
+
+def _check_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuses arrays of other shapes or kinds than :func:`read_questions` describes."""
+    tokens = arrays["tokens"]
+    if tokens.ndim != 2 or not len(tokens):
+        raise InputError(f"{path}: tokens must be (questions, 3 size + 5), got the shape {tokens.shape}")
+    for name in ("tokens", "label", "lookahead", "next_ok"):
+        own = arrays.get(name)
+        if own is None:
+            continue
+        if (
+            own.dtype.kind not in "iu"
+            or len(own) != len(tokens)
+            or own.ndim != 1 + (name in ("tokens", "next_ok"))
+        ):
+            raise InputError(
+                f"{path}: {name} must be whole numbers, a row for each of {len(tokens)} questions, got "
+                f"{own.dtype} of the shape {own.shape}"
+            )
+    if tokens.min() < 0 or tokens.max() > np.iinfo(np.uint16).max:
+        raise InputError(f"{path}: tokens go from 0 to {np.iinfo(np.uint16).max}")
+    needed = (tokens.shape[1] - 5) // 3 // 8 + 1
+    if "next_ok" in arrays and (arrays["next_ok"].dtype != np.uint8 or arrays["next_ok"].shape[1] < needed):
+        raise InputError(f"{path}: next_ok must be bytes (uint8), at least {needed} a question")

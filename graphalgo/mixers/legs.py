@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
+from graphalgo.errors import check_at_least
+
 
 def sum_over_middle(
     a: Float[Tensor, "b r n c"],
@@ -56,6 +58,7 @@ class Legs(nn.Module):
 
     def __init__(self, width: int, channels: int, log_n_shift: bool):
         super().__init__()
+        check_at_least(1, width=width, channels=channels)
         self.project = nn.Linear(width, 2 * channels)
         self.shift = nn.Parameter(torch.zeros(2 * channels)) if log_n_shift else None
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from graphalgo.errors import InputError
 from graphalgo.mixers.legs import Legs, sum_over_middle, take_rows
 
 STRAIGHT = (False, False)
@@ -83,6 +84,8 @@ class OrJoin(nn.Module):
         super().__init__()
         self.width, self.channels = width, channels
         self.flip = tuple((bool(first), bool(second)) for first, second in flip)
+        if not self.flip:
+            raise InputError("flip must have a term, such as (False, False), got none")
         self.legs = Legs(width, len(self.flip) * channels, log_n_shift)
 
     def forward(

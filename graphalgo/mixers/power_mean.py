@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphalgo.errors import InputError
 from graphalgo.mixers.legs import Legs, pair_mask, sum_over_middle, take_rows
 
 
@@ -87,6 +88,8 @@ class PowerMean(nn.Module):
         super().__init__()
         self.width, self.channels = width, channels
         self.legs = Legs(width, channels, log_n_shift)
+        if not 0 < min(beta_range) <= max(beta_range) < math.inf:
+            raise InputError(f"beta_range must be two numbers above 0, got {tuple(beta_range)}")
         low, high = (torch.tensor(float(beta)).log() for beta in beta_range)
         self.log_beta = nn.Parameter(torch.linspace(low, high, channels))
 

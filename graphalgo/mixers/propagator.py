@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from graphalgo.errors import check_at_least
 from graphalgo.mixers.legs import pair_mask, take_rows
 
 SHARPNESS = 4.0
@@ -115,6 +116,7 @@ class Propagator(nn.Module):
 
     def __init__(self, width: int, propagators: int = 4):
         super().__init__()
+        check_at_least(1, width=width, propagators=propagators)
         self.width, self.channels = width, 2 * propagators
         self.project = nn.Linear(width, 2 * propagators, bias=False)
         self.bias = nn.Parameter(torch.full((2 * propagators,), CLOSED))

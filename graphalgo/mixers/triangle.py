@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from graphalgo.errors import InputError
+from graphalgo.errors import InputError, check_at_least
 from graphalgo.mixers.legs import pair_mask, take_rows
 
 
@@ -95,6 +95,7 @@ class TriangleAttention(nn.Module):
 
     def __init__(self, width: int, channels: int, num_heads: int = 4, chunk: int | None = 16):
         super().__init__()
+        check_at_least(1, width=width, channels=channels, chunk=1 if chunk is None else chunk)
         if num_heads < 1 or channels % num_heads:
             raise InputError(f"channels ({channels}) must be a multiple of num_heads ({num_heads})")
         self.width, self.channels = width, channels

@@ -9,7 +9,7 @@ from torch._dynamo.testing import CompileCounter
 from graphalgo.blocks import PairBlock, rms_norm
 from graphalgo.errors import InputError
 from graphalgo.loop import LoopedBlock, StackedBlocks
-from graphalgo.mixers import OrJoin, PowerMean, Summed, TriangleAttention
+from graphalgo.mixers import OrJoin, PowerMean, Propagator, Summed, TriangleAttention
 from tests import laws, reference
 
 
@@ -257,3 +257,27 @@ def test_block_of_every_mixer_runs_in_pure_half_precision(z, mask):
     rounded = block.bfloat16()(z.bfloat16(), mask)
     assert rounded.dtype == torch.bfloat16
     torch.testing.assert_close(rounded.float(), exact, atol=0.1, rtol=0.1)
+
+
+NONSENSE = {
+    "propagators": lambda: Propagator(4, 0),
+    "channels": lambda: Summed(4, -1),
+    "width": lambda: OrJoin(0, 2),
+    "flip": lambda: OrJoin(4, 2, flip=[]),
+    "beta_range": lambda: PowerMean(4, 2, beta_range=(-1.0, 2.0)),
+    "chunk": lambda: TriangleAttention(4, 4, chunk=0),
+    "hidden": lambda: PairBlock(4, some_mixers(), hidden=-1),
+    "blocks": lambda: StackedBlocks([]),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_layers_refuse_what_they_cannot_be(name):
+    with pytest.raises(InputError, match=name):
+        NONSENSE[name]()
+
+
+def test_loops_refuse_negative_numbers_of_steps(z, mask):
+    for loop in (LoopedBlock(block_of(some_mixers())), StackedBlocks([block_of(some_mixers())])):
+        with pytest.raises(InputError, match="num_steps must be at least 0, got -1"):
+            loop(z, mask, -1)

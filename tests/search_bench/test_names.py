@@ -131,3 +131,27 @@ def test_what_is_no_question_is_refused():
 
 def test_a_model_over_pair_features_and_one_over_names_have_one_read_out():
     assert ToNames().outputs == to_pair_batch().outputs
+
+
+def _without_edges(data):
+    del data.edge_index
+
+
+DAMAGE = {
+    "no edges": _without_edges,
+    "an edge out of range": lambda data: data.edge_index.add_(data.num_nodes),
+    "edges of floats": lambda data: data.update({"edge_index": data.edge_index.float()}),
+    "the path out of range": lambda data: data.path.sub_(data.num_nodes + 1),
+    "short ids": lambda data: data.update({"id": data.id[1:]}),
+    "negative ids": lambda data: data.id.neg_(),
+    "ids of floats": lambda data: data.update({"id": data.id.float()}),
+    "a short start": lambda data: data.update({"start": data.start[1:]}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_graphs_that_are_no_questions_are_refused(damage):
+    data = QUESTIONS.data(0)
+    DAMAGE[damage](data)
+    with pytest.raises(InputError):
+        ToNames()([data])

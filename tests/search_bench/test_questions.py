@@ -91,7 +91,9 @@ def test_bad_files_are_refused(tmp_path):
     np.savez(tmp_path / "lacks.npz", tokens=np.zeros((1, 32), dtype=np.uint16))
     with pytest.raises(InputError, match="lacks label"):
         read_questions(tmp_path / "lacks.npz")
-    np.savez(tmp_path / "zero.npz", tokens=np.zeros((1, 32), dtype=np.uint16), label=np.ones(1))
+    np.savez(
+        tmp_path / "zero.npz", tokens=np.zeros((1, 32), dtype=np.uint16), label=np.ones(1, dtype=np.int64)
+    )
     with pytest.raises(InputError, match="expected one Q"):
         read_questions(tmp_path / "zero.npz")
 
@@ -101,3 +103,41 @@ def test_joining_needs_one_size():
         join([balanced(9, 1, 0), balanced(10, 1, 0)])
     with pytest.raises(InputError, match=r"sizes \[\]"):
         join([])
+
+
+def wrong_files(tokens, label, next_ok):
+    """Arrays that are no questions, each with what is said of them."""
+    whole = {"tokens": tokens, "label": label, "next_ok": next_ok}
+    return [
+        (whole | {"label": label[:3]}, "label must be whole numbers, a row for each"),
+        (whole | {"label": np.full_like(label, 99)}, "is none of its right next vertices"),
+        (whole | {"tokens": tokens.astype(np.int64) + 65536}, "tokens go from 0 to 65535"),
+        (whole | {"tokens": tokens + 0.5}, "tokens must be whole numbers"),
+        (whole | {"tokens": tokens[:0]}, "tokens must be "),
+        (whole | {"tokens": tokens[0]}, "tokens must be "),
+        (whole | {"next_ok": next_ok[:2]}, "next_ok must be whole numbers, a row for each"),
+        (whole | {"next_ok": next_ok[:, :1]}, "next_ok must be bytes"),
+        (whole | {"next_ok": np.zeros_like(next_ok)}, "is none of its right next vertices"),
+    ]
+
+
+def test_arrays_that_are_no_questions_are_refused(tmp_path):
+    questions = balanced(9, 4, seed=0)
+    packed = np.packbits(questions.next_ok, axis=1)
+    for number, (arrays, message) in enumerate(wrong_files(questions.tokens, questions.label, packed)):
+        np.savez(tmp_path / f"{number}.npz", **arrays)
+        with pytest.raises(InputError, match=message):
+            read_questions(tmp_path / f"{number}.npz")
+
+
+def test_damaged_files_of_questions_are_refused(tmp_path):
+    questions = balanced(9, 64, seed=0)
+    (tmp_path / "empty.npz").touch()
+    np.save(tmp_path / "one.npy", questions.tokens)
+    np.savez_compressed(tmp_path / "whole.npz", tokens=questions.tokens, label=questions.label)
+    content = bytearray((tmp_path / "whole.npz").read_bytes())
+    content[120] ^= 255
+    (tmp_path / "flipped.npz").write_bytes(content)
+    for name in ("empty.npz", "one.npy", "flipped.npz"):
+        with pytest.raises(InputError, match="cannot read questions"):
+            read_questions(tmp_path / name)
