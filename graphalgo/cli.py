@@ -130,7 +130,7 @@ def resolve_arguments(command: str, args: list[str]) -> list[str]:
     if pretrained is not None and command != "fit":
         from graphalgo.weights import find
 
-        return ["--config", str(find(pretrained) / "config.yaml"), *args]
+        return ["--config", find_config(str(find(pretrained) / "config.yaml")), *args]
     starts = command == "fit" and (_option(args, "--resume") or "false").lower() == "false"
     if starts or given or "--help" in args or "-h" in args:
         return args

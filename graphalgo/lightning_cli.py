@@ -203,11 +203,15 @@ class GraphalgoCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         """Refuses a run folder that cannot be used before anything costs time."""
+        if not str(self.settings.run_dir):
+            raise InputError("the run folder has no name; name one: --run_dir runs/NAME")
         if self.settings.pretrained is not None:
             self._check_pretrained()
         if self.subcommand == "fit":
             if self.settings.trainer.max_steps == 0:
                 raise InputError("trainer.max_steps must be at least 1, or -1 for no end, got 0")
+            if self.settings.trainer.val_check_interval == 0:
+                raise InputError("trainer.val_check_interval must be at least 1, got 0")
             prepare_run_folder(self.settings.run_dir, resume=self.settings.resume)
 
     def _check_pretrained(self) -> None:
@@ -249,7 +253,10 @@ class GraphalgoCLI(LightningCLI):
             # In a file every refresh is a line. (Rich's bar counts epochs, of which there is no number here.)
             first.append(TQDMProgressBar(refresh_rate=10 if sys.stdout.isatty() else 500))
         kwargs["callbacks"] = [*first, *given, *callbacks]
-        return super().instantiate_trainer(**kwargs)
+        try:
+            return super().instantiate_trainer(**kwargs)
+        except TypeError as error:
+            raise InputError(f"the trainer refuses its settings: {str(error).rstrip('.')}") from error
 
     def checkpoint_path(self) -> str | None:
         """The checkpoint that the settings name, checked; None once the model holds pretrained weights."""

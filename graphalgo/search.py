@@ -45,7 +45,8 @@ def read_edge_list(path: str | Path, undirected: bool = False) -> nx.Graph:
         undirected: whether each line is an edge both ways.
 
     Raises:
-        InputError: if the file cannot be read, lists no edge, or has a line with other than two names.
+        InputError: if the file cannot be read, lists no edge, or has a line with other than two names or with
+            names that cannot be printed.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -61,6 +62,8 @@ def read_edge_list(path: str | Path, undirected: bool = False) -> nx.Graph:
                 f"{path}, line {number}: expected the names of two vertices, got {len(names)}: "
                 f"{' '.join(names)!r}; leave out weights, and spaces in names"
             )
+        if not all(name.isprintable() for name in names):
+            raise InputError(f"{path}, line {number}: names with control characters: {' '.join(names)!r}")
         if names:
             graph.add_edge(*names)
     if not graph:
@@ -103,7 +106,7 @@ def search(args: Sequence[str]) -> None:
     solver = solver_of(options.weights)
     answer = solver.next_vertex(graph, options.start, options.goal)
     route = solver.route(graph, options.start, options.goal)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     console.print(_candidates(answer, options.start, options.goal))
     console.print(f"next vertex: {escape(answer.vertex)}")
     if answer.model_choice != answer.vertex:

@@ -60,6 +60,8 @@ class SearchTestSet:
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} of a set must be at least {lowest}, got {getattr(self, name)}")
+        if self.seed >= VAL_SEED:
+            raise InputError(f"seed of a set must be below {VAL_SEED}, got {self.seed}")
         unused = ("per_lookahead", "lookaheads") if self.random else ("num_questions",)
         given = [
             f.name

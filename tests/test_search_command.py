@@ -105,6 +105,7 @@ BAD_FILES = {
         b"# head\na b 0.5\n",
         "line 2: expected the names of two vertices, got 3: 'a b 0.5'; leave out",
     ),
+    "control": (b"a \x1b[31mb\n", "line 1: names with control characters: 'a \\x1b[31mb'"),
     "empty": (b"", "lists no edges; write one a line"),
     "comments": (b"# a b\n\n", "lists no edges; write one a line"),
     "no text": (b"a \xff\xfe\n", "is no text in UTF-8"),

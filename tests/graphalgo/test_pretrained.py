@@ -265,6 +265,13 @@ def test_file_that_holds_no_such_weights_is_refused(case, shipped, tmp_path, ref
         assert not (tmp_path / "out" / "test").exists()
 
 
+def test_damaged_config_of_weights_is_named(shipped, tmp_path, refused):
+    shutil.copytree(shipped / "tiny_search", tmp_path / "copied")
+    (tmp_path / "copied" / "config.yaml").write_bytes(b"model: [\xff")
+    error = refused("test", "--pretrained", tmp_path / "copied", "--run_dir", tmp_path / "out")
+    assert f"the config {tmp_path / 'copied' / 'config.yaml'} is damaged" in error
+
+
 def test_weights_come_back_as_they_were(tmp_path):
     state = {"w": torch.arange(6.0).reshape(2, 3).T, "v": torch.zeros(0), "u": torch.ones(2).bfloat16()}
     state["view"] = state["w"][:2]  # shares memory

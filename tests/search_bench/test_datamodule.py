@@ -248,6 +248,7 @@ def test_bad_arguments_are_named(changes, message):
         ({"size": 2}, "size of a set must be at least 3"),
         ({"size": 3, "random": True}, "size of a set must be at least 4"),
         ({"size": 9, "seed": -1}, "seed of a set must be at least 0"),
+        ({"size": 9, "seed": 2**32}, "seed of a set must be below 4294967296"),
         ({"size": 9, "per_lookahead": 0}, "per_lookahead of a set must be at least 1"),
         ({"size": 9, "num_questions": 10}, "num_questions of a set does not apply to questions of wanted"),
         (
